@@ -1,0 +1,3 @@
+//! The `axplab` command.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! Project chores: `cargo xtask ci | guests | bless | docs`.
+
+fn main() {}
