@@ -3,7 +3,7 @@
 //!
 //! Modules form levels; one uses only those below it (`docs/architecture.md`):
 //!
-//! * 0: [`isa`], `sem`, [`fp`] - pure
+//! * 0: [`isa`], [`sem`], [`fp`] - pure
 //! * 1: [`mem`], [`cpu`]
 //! * 2: [`engine`], `block`
 //! * 3: `interp`, `load`
@@ -14,3 +14,4 @@ pub mod engine;
 pub mod fp;
 pub mod isa;
 pub mod mem;
+pub mod sem;
