@@ -36,6 +36,9 @@ pub struct Cpu {
     pub intr_flag: u64,
     /// Instructions retired; kept by counted runs only.
     pub count: u64,
+    /// Words that the running engine keeps beside the registers, so that its host code reaches
+    /// them from the same pointer. Their meaning is the engine's own.
+    pub engine: [u64; 16],
 }
 
 impl Default for Cpu {
@@ -52,6 +55,7 @@ impl Default for Cpu {
             lock_value: 0,
             intr_flag: 0,
             count: 0,
+            engine: [0; 16],
         }
     }
 }
