@@ -1,1 +1,3 @@
-//! Placeholder.
+//! The Alpha AXP architecture: instructions, semantics, memory, interpreter and personalities.
+
+pub mod mem;
