@@ -5,7 +5,7 @@ use axp_emu::isa::{Insn, Kind, Opcode, RegSet, ZERO};
 use axp_emu::mem::GUARD_SIZE;
 
 use crate::abi;
-use crate::region::{Block, Region, Term};
+use crate::region::{self, Block, Region, Term};
 
 /// What is known on entry to each block of a region, in block order.
 pub struct Facts {
@@ -29,7 +29,7 @@ impl Facts {
 
 /// All writes of a block.
 pub fn writes(block: &Block) -> RegSet {
-    block.insns.iter().fold(RegSet::NONE, |set, i| set.union(i.writes()))
+    block.insns.iter().fold(RegSet::NONE, |set, i| set.union(region::writes(i)))
 }
 
 fn dirty(region: &Region) -> Vec<RegSet> {
@@ -75,7 +75,7 @@ fn live(region: &Region, dirty_in: &[RegSet]) -> Vec<RegSet> {
                 }
             }
             for insn in block.insns.iter().rev() {
-                live = live.minus(definite_writes(insn)).union(insn.reads());
+                live = live.minus(definite_writes(insn)).union(region::reads(insn));
             }
             live = live.union(dirty_in[b]).union(abi::result_set());
             changed |= live != live_in[b];
@@ -90,7 +90,7 @@ fn live(region: &Region, dirty_in: &[RegSet]) -> Vec<RegSet> {
 fn definite_writes(insn: &Insn) -> RegSet {
     match insn.op.kind() {
         Kind::Cmov | Kind::Fcmov | Kind::Fp | Kind::AluV => RegSet::NONE,
-        _ => insn.writes(),
+        _ => region::writes(insn),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use axp_emu::cpu::Vcpu;
-use axp_emu::isa::{Insn, Kind, Opcode, Osf, PalVariant, ZERO, decode};
+use axp_emu::isa::{Insn, Kind, Opcode, Osf, PalVariant, RegSet, ZERO, decode};
 use axp_emu::mem::{AddressSpace, PAGE_SIZE};
 
 /// Where an edge of the control-flow graph leads.
@@ -189,6 +189,26 @@ pub fn select(vcpu: &Vcpu, entry: u64, limit: usize) -> Region {
         }
     }
     build(entry, &found, &leaders)
+}
+
+/// Registers that an instruction inside a region reads, PALcode calls included.
+pub fn reads(insn: &Insn) -> RegSet {
+    match inline_pal(insn) {
+        Some(Osf::Wruniq) => RegSet { int: 1 << 16, fp: 0 },
+        _ => insn.reads(),
+    }
+}
+
+/// Registers that an instruction inside a region writes, PALcode calls included.
+pub fn writes(insn: &Insn) -> RegSet {
+    match inline_pal(insn) {
+        Some(Osf::Rduniq) => RegSet { int: 1 << 0, fp: 0 },
+        _ => insn.writes(),
+    }
+}
+
+fn inline_pal(insn: &Insn) -> Option<Osf> {
+    if insn.op == Opcode::CallPal { Osf::from_code(insn.imm as u32) } else { None }
 }
 
 enum Ender {
