@@ -127,8 +127,9 @@ impl Form {
             Format::ItoF(_, f) => {
                 plain(OPCODE | B31 | 0xffe0, opcode | B31 | (f as u32) << 5, &[Ra, Fc])
             }
+            // The one operate row for which GNU insists that bits 15:13 are zero.
             Format::FtoI(_, f) => {
-                plain(OPCODE | B31 | 0x1fe0, opcode | B31 | (f as u32) << 5, &[Fa, Rc])
+                plain(OPCODE | B31 | 0xffe0, opcode | B31 | (f as u32) << 5, &[Fa, Rc])
             }
             Format::Misc(_, f) => plain(OPCODE | 0xffff, opcode | f as u32, &[]),
             Format::MiscA(_, f) => plain(OPCODE | 0xffff, opcode | f as u32, &[Ra]),
