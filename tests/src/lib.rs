@@ -1,4 +1,5 @@
-//! What the integration tests share: generators and oracles.
+//! What the cross-crate tests and the project chores share: generators, oracles, guest builds.
 
+pub mod guests_build;
 pub mod objdump;
 pub mod words;
