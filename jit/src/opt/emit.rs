@@ -160,9 +160,6 @@ impl<'a, 'f> Translator<'a, 'f> {
     fn block(&mut self, i: usize) {
         let block = &self.region.blocks[i];
         self.b.switch_to_block(self.blocks[i]);
-        if self.preds[i] == 0 {
-            self.b.seal_block(self.blocks[i]);
-        }
         self.dirty = self.facts.dirty_in[i];
         self.bounds = self.facts.bounds_in[i].clone();
         self.compare = None;
@@ -172,9 +169,8 @@ impl<'a, 'f> Translator<'a, 'f> {
             self.count(block.insns.len());
         }
         if block.loop_head {
-            self.after = block.insns.len();
             let poll = self.b.ins().load(I32, STATE, self.cpu, offset_of!(Cpu, poll) as i32);
-            self.cold_if(poll, |t| t.stop(ExitKind::Poll, true));
+            self.cold_if(poll, |t| t.stop(ExitKind::Poll, block.insns.len()));
         }
         for (n, insn) in block.insns.iter().enumerate() {
             self.pc = block.pc + 4 * n as u64;
@@ -187,8 +183,7 @@ impl<'a, 'f> Translator<'a, 'f> {
                 Term::Goto(target) => self.goto(target),
                 Term::Stop => {
                     self.pc = block.end();
-                    self.after = 0;
-                    self.stop(ExitKind::Step, false);
+                    self.stop(ExitKind::Step, 0);
                 }
                 Term::Cond { .. } | Term::Call { .. } | Term::Ret | Term::Jump => {
                     unreachable!("the last instruction of such a block ends it")
@@ -199,12 +194,11 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     /// Adds a block's length to the count, or leaves where that would pass the limit.
     fn count(&mut self, len: usize) {
-        self.after = len - 1;
         let old = self.b.ins().load(I64, STATE, self.cpu, offset_of!(Cpu, count) as i32);
         let new = self.b.ins().iadd_imm_s(old, len as i64);
         let limit = self.load_word(word::COUNT_LIMIT);
         let past = self.b.ins().icmp(IntCC::UnsignedGreaterThan, new, limit);
-        self.cold_if(past, |t| t.stop(ExitKind::Count, false));
+        self.cold_if(past, |t| t.stop(ExitKind::Count, 0));
         self.b.ins().store(STATE, new, self.cpu, offset_of!(Cpu, count) as i32);
     }
 
@@ -356,16 +350,18 @@ impl<'a, 'f> Translator<'a, 'f> {
         result
     }
 
-    /// Stops at the current pc, nothing of the current instruction done.
-    pub(super) fn stop(&mut self, kind: ExitKind, whole_block: bool) {
-        if self.mode.counted && kind != ExitKind::Count {
-            let undone = self.after as i64 + i64::from(!whole_block && self.counted_here());
-            if undone != 0 {
-                let offset = offset_of!(Cpu, count) as i32;
-                let count = self.b.ins().load(I64, STATE, self.cpu, offset);
-                let count = self.b.ins().iadd_imm_s(count, -undone);
-                self.b.ins().store(STATE, count, self.cpu, offset);
-            }
+    /// Leaves the current instruction, of which nothing has been done, to the interpreter.
+    pub(super) fn stop_and_step(&mut self) {
+        self.stop(ExitKind::Step, self.after + 1);
+    }
+
+    /// Stops at the current pc; `undone` instructions that the block has counted are not done.
+    fn stop(&mut self, kind: ExitKind, undone: usize) {
+        if self.mode.counted && undone != 0 {
+            let offset = offset_of!(Cpu, count) as i32;
+            let count = self.b.ins().load(I64, STATE, self.cpu, offset);
+            let count = self.b.ins().iadd_imm_s(count, -(undone as i64));
+            self.b.ins().store(STATE, count, self.cpu, offset);
         }
         let pc = self.iconst(self.pc as i64);
         self.b.ins().store(STATE, pc, self.cpu, offset_of!(Cpu, pc) as i32);
@@ -373,11 +369,6 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.store_word(word::EXIT, kind);
         let stopped = self.iconst(STOPPED as i64);
         self.return_to(stopped);
-    }
-
-    /// Whether the current pc belongs to the instructions that the block has counted.
-    fn counted_here(&self) -> bool {
-        self.region.blocks.iter().any(|b| (b.pc..b.end()).contains(&self.pc))
     }
 
     /// Leaves after a helper has set an exit: all registers are in memory already.
@@ -439,8 +430,6 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.preds[b] -= 1;
         if self.preds[b] == 0 {
             self.b.seal_block(self.blocks[b]);
-            // `block` must not seal it again.
-            self.preds[b] = usize::MAX;
         }
     }
 
