@@ -36,16 +36,18 @@ pub mod word {
     pub const STACK_LIMIT: usize = 2;
     /// Value of `Cpu::count` at which a counted run stops.
     pub const COUNT_LIMIT: usize = 3;
-    /// The `Vcpu` that is running.
-    pub const VCPU: usize = 4;
+    /// The running engine's `Runtime`.
+    pub const RUNTIME: usize = 4;
     /// Size of the guest's window in bytes.
     pub const WINDOW: usize = 5;
     /// Host address of guest address 0.
     pub const BASE: usize = 6;
     /// Host pc of an access that faulted.
     pub const FAULT_RIP: usize = 7;
-    /// Number of the call site whose inline cache missed.
-    pub const SITE: usize = 8;
+    /// Host address of an access that faulted; 0 if the host does not tell.
+    pub const FAULT_ADDR: usize = 8;
+    /// 1 if the access that faulted was a store.
+    pub const FAULT_WRITE: usize = 9;
 }
 
 /// Why a region returned [`STOPPED`]; `Cpu::pc` is set in each case.

@@ -5,7 +5,7 @@ use axp_emu::cpu::{Cpu, Exit, Vcpu};
 use axp_emu::for_each_insn;
 use axp_emu::fp::{FpResult, Qual, convert, ieee, vax};
 use axp_emu::interp;
-use axp_emu::isa::Opcode;
+use axp_emu::isa::{Insn, Opcode, decode};
 use axp_emu::sem::{byte, count, int, logic, mvi};
 
 use crate::abi::{ExitKind, word};
@@ -72,27 +72,50 @@ pub struct Runtime {
     pub pending: Option<Exit>,
 }
 
-/// Executes the instruction at `cpu.pc` as the interpreter does; registers are in memory. Returns
-/// 0 to go on, 1 after an exit, which lies in the runtime. `after` is the number of instructions
-/// of the block behind this one, which a counted block has counted already.
+/// Executes `insn`, which stands at `cpu.pc`, as the interpreter does; registers are in memory.
+/// Returns 0 to go on, 1 after an exit, which lies in the runtime. In counted code `after` is the
+/// number of instructions of the block behind this one, which the block has counted already.
 ///
 /// # Safety
-/// `cpu` belongs to the `Vcpu` of the [`Runtime`] that [`word::VCPU`] points to.
-pub unsafe extern "C" fn step(cpu: *mut Cpu, after: u64, counted: u64) -> u64 {
+/// `cpu` is the processor of the [`Runtime`] that [`word::RUNTIME`] points to; `insn` is a pointer
+/// that [`Linker::keep`](crate::opt::Linker::keep) gave.
+pub unsafe extern "C" fn step(cpu: *mut Cpu, insn: *const Insn, after: u64) -> u64 {
     // SAFETY: the dispatcher set the word before it entered compiled code and both outlive it.
-    let runtime = unsafe { &mut *((*cpu).engine[word::VCPU] as *mut Runtime) };
+    let runtime = unsafe { &mut *((*cpu).engine[word::RUNTIME] as *mut Runtime) };
     // SAFETY: the dispatcher does not touch the Vcpu while compiled code runs.
     let vcpu = unsafe { &mut *runtime.vcpu };
+    // SAFETY: instructions are kept as long as the code that refers to them.
+    let insn = unsafe { &*insn };
     let pc = vcpu.cpu.pc;
-    let count = vcpu.cpu.count;
-    let exit = interp::step(vcpu);
-    vcpu.cpu.count = count;
-    let Some(exit) = exit else { return 0 };
-    if counted != 0 {
-        let retired = vcpu.cpu.pc != pc;
-        vcpu.cpu.count -= after + u64::from(!retired);
+    let ahead = if vcpu.counted { after + 1 } else { 0 };
+    vcpu.cpu.count = vcpu.cpu.count.wrapping_sub(ahead);
+    let result = interp::step(vcpu, insn);
+    if result.is_ok() || vcpu.cpu.pc != pc {
+        // Retired: the rest of the block is still to be uncounted if the block is left here.
+        vcpu.cpu.count += ahead.min(1);
     }
-    runtime.pending = Some(exit);
-    vcpu.cpu.engine[word::EXIT] = ExitKind::Pending as u64;
-    1
+    match result {
+        Ok(()) => {
+            vcpu.cpu.count += ahead.saturating_sub(1);
+            0
+        }
+        Err(exit) => {
+            runtime.pending = Some(exit);
+            vcpu.cpu.engine[word::EXIT] = ExitKind::Pending as u64;
+            1
+        }
+    }
+}
+
+/// Fetches, decodes and executes the instruction at `cpu.pc`. Counts it in counted runs.
+pub fn step_at_pc(vcpu: &mut Vcpu) -> Result<(), Exit> {
+    let pc = vcpu.cpu.pc;
+    let word = vcpu.mem.fetch_u32(pc).map_err(Exit::Fault)?;
+    let insn = decode(word).filter(|i| vcpu.model.has(i.op.info().ext));
+    let insn = insn.ok_or(Exit::Illegal(word))?;
+    let result = interp::step(vcpu, &insn);
+    if vcpu.counted && (result.is_ok() || vcpu.cpu.pc != pc) {
+        vcpu.cpu.count += 1;
+    }
+    result
 }

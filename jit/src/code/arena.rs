@@ -82,15 +82,10 @@ impl Arena {
         self.used
     }
 
-    /// Whether `rip` lies in the executable alias.
-    pub fn contains(&self, rip: u64) -> bool {
+    /// Executable addresses that code may have.
+    pub fn range(&self) -> std::ops::Range<u64> {
         let start = self.exec as u64;
-        (start..start + self.size as u64).contains(&rip)
-    }
-
-    /// Executable address of the first byte.
-    pub fn start(&self) -> u64 {
-        self.exec as u64
+        start..start + self.size as u64
     }
 }
 

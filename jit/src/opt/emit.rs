@@ -1,7 +1,7 @@
 //! The frame of a region's translation: registers as SSA variables, blocks, exits, calls.
 
 use axp_emu::cpu::Cpu;
-use axp_emu::isa::{RegSet, SINK, ZERO};
+use axp_emu::isa::{CpuModel, Insn, RegSet, SINK, ZERO};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{
@@ -13,7 +13,8 @@ use std::mem::offset_of;
 
 use crate::abi::{self, ARGS, ExitKind, RESULTS, STOPPED, int_offset, word, word_offset};
 use crate::analysis::{Bounds, Facts};
-use crate::region::{Region, Target, Term};
+use crate::region::{self, Region, Target, Term};
+use crate::runtime;
 
 /// How a region is to behave beyond being right.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -24,6 +25,8 @@ pub struct Mode {
     pub based: bool,
     /// Registers are in memory at every access that can fault.
     pub precise: bool,
+    /// Data that are not naturally aligned trap.
+    pub strict: bool,
 }
 
 /// Addresses that translated code refers to.
@@ -32,6 +35,8 @@ pub trait Linker {
     fn slot(&mut self, pc: u64) -> u64;
     /// The jump cache.
     fn jump_cache(&self) -> u64;
+    /// A stable address for an instruction that the code hands to the interpreter.
+    fn keep(&mut self, insn: &Insn) -> u64;
 }
 
 /// Flags of accesses to the processor's state: they cannot fault.
@@ -48,7 +53,7 @@ pub struct Translator<'a, 'f> {
     pub(super) linker: &'a mut dyn Linker,
     pub(super) cpu: Value,
     /// Bits that AMASK clears, and IMPLVER.
-    pub(super) model: axp_emu::isa::CpuModel,
+    pub(super) model: CpuModel,
     int: [Variable; 31],
     fp: [Variable; 31],
     blocks: Vec<ir::Block>,
@@ -58,6 +63,8 @@ pub struct Translator<'a, 'f> {
     /// Registers that differ from memory at the current point.
     pub(super) dirty: RegSet,
     pub(super) bounds: Bounds,
+    /// Block that is being emitted.
+    pub(super) current: usize,
     /// Address of the current instruction.
     pub(super) pc: u64,
     /// Instructions of the current block that follow the current one.
@@ -91,7 +98,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         region: &'a Region,
         facts: &'a Facts,
         mode: Mode,
-        model: axp_emu::isa::CpuModel,
+        model: CpuModel,
         linker: &'a mut dyn Linker,
     ) -> FunctionBuilder<'f> {
         let sig = b.import_signature(signature());
@@ -124,6 +131,7 @@ impl<'a, 'f> Translator<'a, 'f> {
             base: None,
             dirty: abi::arg_set(),
             bounds: facts.bounds_in[0].clone(),
+            current: 0,
             pc: region.entry(),
             after: 0,
             compare: None,
@@ -144,7 +152,11 @@ impl<'a, 'f> Translator<'a, 'f> {
         if self.mode.based {
             self.base = Some(self.load_word(word::BASE));
         }
-        if self.region.blocks.iter().any(|b| matches!(b.term, Term::Call { .. })) {
+        let terms = || self.region.blocks.iter().map(|b| b.term);
+        let calls = terms().any(|t| matches!(t, Term::Call { .. }));
+        // A cycle of calls or indirect jumps passes no loop head.
+        let polls = calls || terms().any(|t| t == Term::Jump);
+        if calls {
             let sp = self.b.ins().get_stack_pointer(I64);
             let limit = self.load_word(word::STACK_LIMIT);
             let low = self.b.ins().icmp(IntCC::UnsignedLessThan, sp, limit);
@@ -154,11 +166,15 @@ impl<'a, 'f> Translator<'a, 'f> {
                 t.return_to(next);
             });
         }
+        if polls {
+            self.poll(0);
+        }
         self.jump_to(0);
     }
 
     fn block(&mut self, i: usize) {
         let block = &self.region.blocks[i];
+        self.current = i;
         self.b.switch_to_block(self.blocks[i]);
         self.dirty = self.facts.dirty_in[i];
         self.bounds = self.facts.bounds_in[i].clone();
@@ -169,8 +185,7 @@ impl<'a, 'f> Translator<'a, 'f> {
             self.count(block.insns.len());
         }
         if block.loop_head {
-            let poll = self.b.ins().load(I32, STATE, self.cpu, offset_of!(Cpu, poll) as i32);
-            self.cold_if(poll, |t| t.stop(ExitKind::Poll, block.insns.len()));
+            self.poll(block.insns.len());
         }
         for (n, insn) in block.insns.iter().enumerate() {
             self.pc = block.pc + 4 * n as u64;
@@ -178,18 +193,23 @@ impl<'a, 'f> Translator<'a, 'f> {
             self.b.set_srcloc(srcloc(self.region, self.pc));
             self.lower(insn);
         }
-        if !self.b.is_filled() {
-            match block.term {
-                Term::Goto(target) => self.goto(target),
-                Term::Stop => {
-                    self.pc = block.end();
-                    self.stop(ExitKind::Step, 0);
-                }
-                Term::Cond { .. } | Term::Call { .. } | Term::Ret | Term::Jump => {
-                    unreachable!("the last instruction of such a block ends it")
-                }
+        // Every other terminator is the lowering of the last instruction.
+        match block.term {
+            Term::Goto(target) if block.insns.last().is_none_or(|i| !i.op.kind().ends_block()) => {
+                self.goto(target);
             }
+            Term::Stop => {
+                self.pc = block.end();
+                self.stop(ExitKind::Step, 0);
+            }
+            _ => {}
         }
+    }
+
+    /// Leaves if somebody asks for it; `counted` instructions from the current pc are not done.
+    fn poll(&mut self, counted: usize) {
+        let poll = self.b.ins().load(I32, STATE, self.cpu, offset_of!(Cpu, poll) as i32);
+        self.cold_if(poll, |t| t.stop(ExitKind::Poll, counted));
     }
 
     /// Adds a block's length to the count, or leaves where that would pass the limit.
@@ -480,7 +500,7 @@ impl<'a, 'f> Translator<'a, 'f> {
     }
 
     /// Leaves one instruction to the interpreter and goes on behind it.
-    pub(super) fn interpret(&mut self, written: RegSet) {
+    pub(super) fn interpret(&mut self, insn: &Insn) {
         self.store_registers(self.dirty);
         let pc = self.iconst(self.pc as i64);
         self.b.ins().store(STATE, pc, self.cpu, offset_of!(Cpu, pc) as i32);
@@ -488,14 +508,14 @@ impl<'a, 'f> Translator<'a, 'f> {
         sig.params = vec![AbiParam::new(I64); 3];
         sig.returns = vec![AbiParam::new(I64)];
         let after = self.iconst(self.after as i64);
-        let counted = self.iconst(i64::from(self.mode.counted));
-        let step = crate::runtime::step as *const () as u64;
-        let results = self.call_host(sig, step, &[self.cpu, after, counted]);
+        let kept = self.linker.keep(insn);
+        let kept = self.iconst(kept as i64);
+        let step = runtime::step as *const () as u64;
+        let results = self.call_host(sig, step, &[self.cpu, kept, after]);
         self.dirty = RegSet::NONE;
-        self.load_registers(written);
+        self.load_registers(region::writes(insn));
         self.compare = None;
         self.cold_if(results[0], |t| t.stop_pending());
-        // The analysis counts these as dirty from here on; that is harmless.
     }
 
     /// Calls a host function at a fixed address.

@@ -2,7 +2,7 @@
 //! the interpreter.
 
 use axp_emu::cpu::Cpu;
-use axp_emu::isa::{Insn, Kind, Opcode, Osf, RegSet, SINK};
+use axp_emu::isa::{Insn, Kind, Opcode, Osf, SINK};
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value};
 use cranelift_codegen::isa::CallConv;
@@ -65,7 +65,7 @@ impl Translator<'_, '_> {
 
     /// Has the interpreter execute an instruction in the middle of the region.
     pub(super) fn interpret_one(&mut self, insn: &Insn) {
-        self.interpret(insn.writes());
+        self.interpret(insn);
     }
 
     /// Calls the pure semantics of an operate instruction.
@@ -97,7 +97,7 @@ impl Translator<'_, '_> {
                 let value = self.get(16);
                 self.b.ins().store(STATE, value, self.cpu, offset);
             }
-            _ => self.interpret(RegSet::NONE),
+            _ => self.interpret(insn),
         }
     }
 

@@ -12,9 +12,7 @@ use crate::region::Term;
 impl Translator<'_, '_> {
     /// The terminator of the block that the current instruction ends.
     fn term(&self) -> Term {
-        let end = self.pc + 4;
-        let block = self.region.blocks.iter().find(|b| b.pc <= self.pc && b.end() == end);
-        block.map_or(Term::Stop, |b| b.term)
+        self.region.blocks[self.current].term
     }
 
     pub(super) fn lower_branch(&mut self, insn: &Insn) {

@@ -23,8 +23,25 @@ impl Translator<'_, '_> {
             self.cold_if(outside, |t| t.stop_and_step());
             self.bounds.accessed(insn.b, 0);
         }
+        if self.mode.strict && !matches!(insn.op, Opcode::LdqU | Opcode::StqU) {
+            self.check_alignment(insn, base);
+        }
         self.settle();
         (self.host(base), insn.imm)
+    }
+
+    /// Leaves an access that is not naturally aligned to the interpreter.
+    fn check_alignment(&mut self, insn: &Insn, base: Value) {
+        use Opcode::*;
+        let size = match insn.op {
+            Ldbu | Stb => return,
+            Ldwu | Stw => 2,
+            Ldl | Stl | Lds | Sts => 4,
+            _ => 8,
+        };
+        let va = self.b.ins().iadd_imm_s(base, i64::from(insn.imm));
+        let odd = self.b.ins().band_imm_s(va, size - 1);
+        self.cold_if(odd, |t| t.stop_and_step());
     }
 
     /// As `address`, with the low three bits of the guest address cleared.
