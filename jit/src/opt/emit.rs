@@ -1,7 +1,7 @@
 //! The frame of a region's translation: registers as SSA variables, blocks, exits, calls.
 
 use axp_emu::cpu::Cpu;
-use axp_emu::isa::{CpuModel, Insn, RegSet, SINK, ZERO};
+use axp_emu::isa::{CpuModel, Insn, Kind, RegSet, SINK, ZERO};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{
@@ -195,8 +195,8 @@ impl<'a, 'f> Translator<'a, 'f> {
         }
         // Every other terminator is the lowering of the last instruction.
         match block.term {
-            Term::Goto(target) if block.insns.last().is_none_or(|i| !i.op.kind().ends_block()) => {
-                self.goto(target);
+            Term::Goto(t) if block.insns.last().is_none_or(|i| i.op.kind() != Kind::Branch) => {
+                self.goto(t);
             }
             Term::Stop => {
                 self.pc = block.end();
