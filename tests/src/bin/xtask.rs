@@ -1,3 +1,3 @@
-//! Project chores: `cargo xtask ci | guests | bless | docs`.
+//! Project chores: `cargo xtask ci | bless | docs | guests`. Parses and dispatches, no more.
 
 fn main() {}
