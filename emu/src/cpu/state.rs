@@ -69,7 +69,6 @@ impl Cpu {
 }
 
 /// A processor and the memory it sees. One per guest thread; memory is shared between them.
-#[derive(Debug)]
 pub struct Vcpu {
     /// Registers and flags.
     pub cpu: Box<Cpu>,
