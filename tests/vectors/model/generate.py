@@ -20,6 +20,9 @@ NAMES = ("v0 t0 t1 t2 t3 t4 t5 t6 t7 s0 s1 s2 s3 s4 s5 fp "
          "a0 a1 a2 a3 a4 a5 t8 t9 t10 t11 ra t12 at gp sp zero").split()
 R = {name: i for i, name in enumerate(NAMES)}
 
+# FPCR of a program that has had an integer overflow: IOV and SUM are set.
+IOV = fp.FPCR_START | 1 << 57 | fp.FPCR_SUM
+
 CORNERS = [0, 1, M64, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF, 0xFFFF_FFFF_8000_0000,
            0x7FFF_FFFF_FFFF_FFFF, 0x8000_0000_0000_0000, 0x1_0000_0000, 0xFF, 0x80,
            0x8080_8080_8080_8080, 0x0102_0304_0506_0708]
@@ -122,7 +125,7 @@ def integer_operate(suite, name, opcode, func, f, rng):
             got, over = got
             if over:
                 # Rc has the truncated result; the trap reports the next instruction.
-                outputs = [("exit", f"arith:0x40:{1 << c_reg:#x}")]
+                outputs = [("exit", f"arith:0x40:{1 << c_reg:#x}"), ("fpcr", IOV)]
         word = operate(opcode, func, a_reg, b if literal else b_reg, c_reg, literal)
         suite.add(word, inputs, write_register(c_reg, got) + outputs)
 
@@ -289,11 +292,11 @@ def memory_suites():
             value = model.sext(value, 8 * size) if is_signed else value & ((1 << 8 * size) - 1)
             outputs = [("t0", value)]
             if name.endswith("_l"):
-                outputs.append(("lock", f"{DATA + 0x20 + offset:#x},{value:#x}"))
+                outputs.append(("lock", DATA + 0x20 + offset))
             suite.add(memory(opcode, 1, 2, offset), [("t1", DATA + 0x20), ("@20", image)], outputs)
         outputs = [("t1", 0x77 & ((1 << 8 * size) - 1))]
         if name.endswith("_l"):
-            outputs.append(("lock", f"{DATA:#x},0x77"))
+            outputs.append(("lock", DATA))
         suite.add(memory(opcode, 2, 2, -0x8000), [("t1", DATA + 0x8000), ("@0", 0x77)], outputs)
         if name.endswith("_l"):
             suite.add(memory(opcode, 1, 2, 2), [("t1", DATA)],
@@ -309,18 +312,21 @@ def memory_suites():
         low = (1 << 8 * size) - 1
         if name.endswith("_c"):
             for offset in range(0, 8, size):
-                where, keep = DATA + 8 + offset, old >> 8 * offset & low
-                keep = model.sext(keep, 32) if size == 4 else keep
+                where = DATA + 8 + offset
                 new = old & ~(low << 8 * offset) | (data & low) << 8 * offset
                 suite.add(memory(opcode, 1, 2, 8 + offset),
                           [("t0", data), ("t1", DATA), ("@8", old),
-                           ("lock", f"{where:#x},{keep:#x}")],
+                           ("lock", where)],
                           [("t0", 1), ("@8", new), ("lock", "none")])
-            suite.note("without a lock, or when the datum has changed, nothing is stored")
+                # The lock covers 16 bytes: a store to the other quadword of the block succeeds too.
+                suite.add(memory(opcode, 1, 2, 8 + offset),
+                          [("t0", data), ("t1", DATA), ("@8", old), ("lock", DATA)],
+                          [("t0", 1), ("@8", new), ("lock", "none")])
+            suite.note("without a lock, or when the datum has changed since (!), nothing is stored")
             suite.add(memory(opcode, 1, 2, 8), [("t0", data), ("t1", DATA), ("@8", old)],
                       [("t0", 0)])
             suite.add(memory(opcode, 1, 2, 8), [("t0", data), ("t1", DATA), ("@8", old),
-                      ("lock", f"{DATA + 8:#x},0x5")], [("t0", 0), ("lock", "none")])
+                      ("lock", DATA + 8), ("!8", old ^ 1)], [("t0", 0), ("lock", "none")])
             suite.add(memory(opcode, 1, 2, 2), [("t0", data), ("t1", DATA)],
                       [("pc", CODE), ("exit", f"unaligned:{DATA + 2:#x}"), ("lock", "?")])
             continue
