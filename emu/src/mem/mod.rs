@@ -15,6 +15,7 @@ mod copy;
 mod executable;
 mod host_fault;
 mod page;
+mod quick;
 mod raw;
 mod regions;
 mod remap;
