@@ -329,12 +329,17 @@ IEEE_COMPARE = {
 # exponent bits and 23 fraction bits. Exponent zero with sign set is a reserved operand.
 
 
+def vax_operand(v, s, fraction_bits=52):
+    """With /S a fraction in a zero is ignored (4.7.6.1)."""
+    return 0 if s and v >> fraction_bits == 0 else v
+
+
 def vax_value(v):
     e = v >> 52 & 0x7FF
     if e == 0:
-        if v >> 63:
+        if v:  # a reserved operand, or a fraction in a zero ("dirty zero", 4.7.2)
             raise Trap(INV)
-        return Fraction(0)  # a fraction in a zero ("dirty zero") is ignored
+        return Fraction(0)
     x = (1 + Fraction(v & ((1 << 52) - 1), 1 << 52)) * Fraction(2) ** (e - 1025)
     return -x if v >> 63 else x
 
@@ -342,7 +347,7 @@ def vax_value(v):
 def vax_d_value(v):
     e = v >> 55 & 0xFF
     if e == 0:
-        if v >> 63:
+        if v:
             raise Trap(INV)
         return Fraction(0)
     x = (1 + Fraction(v & ((1 << 55) - 1), 1 << 55)) * Fraction(2) ** (e - 129)

@@ -55,11 +55,12 @@ class Suite:
 
 def disassemble(words):
     """Text of each word as it stands at CODE."""
-    plain = [w for w in words if w >> 26 < 0x30]
+    def has_target(word):
+        return word >> 26 >= 0x30 or word >> 26 == 0x1A
+
+    plain = [w for w in words if not has_target(w)]
     text = dict(zip(plain, objdump(plain)))
-    for w in words:
-        if w >> 26 >= 0x30:
-            text[w] = objdump([w])[0]
+    text.update((w, objdump([w])[0]) for w in words if has_target(w))
     return text
 
 
@@ -682,7 +683,8 @@ def vax_suite():
                     word = operate(opcode, trap << 8 | rounding << 6 | func,
                                    1 if operands == 2 else 31, 2, 3)
                     inputs = ([("f1", a)] if operands == 2 else []) + [("f2", b)]
-                    vector(suite, word, inputs, lambda: f(a, b, rounding == 0, trap & 1))
+                    x, y = (fp.vax_operand(v, trap & 4, 55 if kind == "D" else 52) for v in (a, b))
+                    vector(suite, word, inputs, lambda: f(x, y, rounding == 0, trap & 1))
     suite.write()
 
     suite = Suite("fp/vax-compare-convert.axp", "AARM 4.10 VAX compares and integer conversions")
@@ -692,7 +694,8 @@ def vax_suite():
             for a in special["G"]:
                 for b in rng.sample(special["G"], 3) + [a]:
                     vector(suite, operate(0x15, trap << 8 | 0x80 | func, 1, 2, 3),
-                           [("f1", a), ("f2", b)], lambda: f(a, b))
+                           [("f1", a), ("f2", b)],
+                           lambda: f(fp.vax_operand(a, trap), fp.vax_operand(b, trap)))
     points = [0, one, one | 1 << 63, 0x4018 << 48, 0xC018 << 48, 0x4400 << 48, 0xC400 << 48,
               0xC400_0000_0000_0001, 0x4410 << 48, 0x7FFF << 48, 1 << 63, 0x4000 << 48,
               0x3FFF_FFFF_FFFF_FFFF, 0x4360_0000_0000_0001]
@@ -701,7 +704,8 @@ def vax_suite():
             suite.note(f"cvtgq{['', '/v', '', '', '/s', '/sv'][trap]}{'/c' if rounding == 0 else ''}")
             for b in points:
                 vector(suite, operate(0x15, trap << 8 | rounding << 6 | 0x2F, 31, 2, 3),
-                       [("f2", b)], lambda: fp.cvtgq(0, b, rounding == 0, trap & 1))
+                       [("f2", b)],
+                       lambda: fp.cvtgq(0, fp.vax_operand(b, trap & 4), rounding == 0, trap & 1))
     integers = [0, 1, M64, 1 << 63, (1 << 63) - 1, (1 << 53) + 1, (1 << 24) + 1, -(1 << 24) - 1 & M64,
                 0x7FFF_FFBF_FFFF_FFFF] + [rng.getrandbits(64) for _ in range(4)]
     for name, func, kind in (("cvtqf", 0x3C, "F"), ("cvtqg", 0x3E, "G")):
