@@ -15,12 +15,6 @@ pub struct EngineUnderTest {
 
 /// All engines; the first is the reference that the others are compared with.
 pub const ENGINES: &[EngineUnderTest] = &[
-    EngineUnderTest {
-        name: "interp-match",
-        make: || Box::new(Interpreter::new(Dispatch::Match)),
-    },
-    EngineUnderTest {
-        name: "interp",
-        make: || Box::new(Interpreter::new(Dispatch::Threaded)),
-    },
+    EngineUnderTest { name: "interp-match", make: || Box::new(Interpreter::new(Dispatch::Match)) },
+    EngineUnderTest { name: "interp", make: || Box::new(Interpreter::new(Dispatch::Threaded)) },
 ];

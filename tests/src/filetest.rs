@@ -148,16 +148,16 @@ fn place(name: &str) -> Result<Place, String> {
     if let Some(i) = INT_NAMES.iter().position(|&n| n == name) {
         return Ok(Place::Int(i));
     }
-    let indexed = |prefix: char| name.strip_prefix(prefix)?.parse::<usize>().ok().filter(|&i| i < 31);
+    let indexed =
+        |prefix: char| name.strip_prefix(prefix)?.parse::<usize>().ok().filter(|&i| i < 31);
     if let Some(i) = indexed('r') {
         return Ok(Place::Int(i));
     }
     if let Some(i) = indexed('f') {
         return Ok(Place::Fp(i));
     }
-    let offset = |text: &str| {
-        u64::from_str_radix(text, 16).map_err(|_| format!("`{text}` is no offset"))
-    };
+    let offset =
+        |text: &str| u64::from_str_radix(text, 16).map_err(|_| format!("`{text}` is no offset"));
     match name {
         "pc" => Ok(Place::Pc),
         "fpcr" => Ok(Place::Fpcr),
@@ -282,7 +282,8 @@ impl Vector {
         apply(&self.setup, machine);
         let before = State::capture(&machine.vcpu, Exit::Limit, true);
         let target = self.expect.values.iter().find(|(place, _)| *place == Place::Pc);
-        let target = target.map_or(CODE + 4, |(_, v)| if let Value::Number(n) = v { *n } else { 0 });
+        let target =
+            target.map_or(CODE + 4, |(_, v)| if let Value::Number(n) = v { *n } else { 0 });
         let inside = (CODE_PAGE..CODE_PAGE + CODE_SIZE).contains(&target);
         // RPCC counts instructions in counted runs and is a clock otherwise; both are "?".
         let stays = self.expect.ending != Ending::Next || inside;
@@ -330,7 +331,13 @@ fn apply(setup: &Setup, machine: &mut TestMachine) {
 
 /// What differs between the state that a test expects, `before` with the expected changes, and
 /// `after`.
-fn compare(expect: &Expect, before: &State, after: &State, next_pc: u64, limit: Limit) -> Vec<String> {
+fn compare(
+    expect: &Expect,
+    before: &State,
+    after: &State,
+    next_pc: u64,
+    limit: Limit,
+) -> Vec<String> {
     let mut want = before.clone();
     let mut got = after.clone();
     let counted = limit != Limit::None;
@@ -422,7 +429,11 @@ impl Program {
     ///
     /// # Panics
     /// If the test asks for impossible inputs.
-    pub fn check(&self, machine: &mut TestMachine, engine: &mut dyn Engine) -> Result<State, String> {
+    pub fn check(
+        &self,
+        machine: &mut TestMachine,
+        engine: &mut dyn Engine,
+    ) -> Result<State, String> {
         let mut last = None;
         for limit in [Limit::Count(10_000_000), Limit::None] {
             machine.reset(self.setup.cpu);

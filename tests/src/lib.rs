@@ -3,6 +3,7 @@
 
 pub mod engines;
 pub mod filetest;
+pub mod r#gen;
 pub mod guests_build;
 pub mod objdump;
 pub mod source;
