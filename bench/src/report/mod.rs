@@ -1,0 +1,43 @@
+//! Reports: pure functions from a record to text. Each format is one file and one implementation of `ReportWriter`.
+
+mod json;
+mod markdown;
+mod table;
+mod view;
+
+use std::io::Write;
+
+use crate::record::Record;
+
+/// The rows of the nbench-style memory index.
+pub const INDEX_MEMORY: &[&str] = &["string-sort", "bitfield", "assignment"];
+/// The rows of the nbench-style integer index.
+pub const INDEX_INTEGER: &[&str] = &["numeric-sort", "fp-emulation", "idea", "huffman"];
+/// The rows of the nbench-style floating-point index.
+pub const INDEX_FP: &[&str] = &["fourier", "neural-net", "lu-decomposition"];
+
+/// The formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For the terminal
+    Table,
+    /// For a README or a merge request
+    Markdown,
+    /// The record itself
+    Json,
+}
+
+/// Writes one record in one format.
+pub trait ReportWriter {
+    /// Writes all of it; the caller flushes.
+    fn write(&self, record: &Record, out: &mut dyn Write) -> anyhow::Result<()>;
+}
+
+/// The writer of a format.
+pub fn writer(format: Format) -> &'static dyn ReportWriter {
+    match format {
+        Format::Table => &table::Table,
+        Format::Markdown => &markdown::Markdown,
+        Format::Json => &json::Json,
+    }
+}
