@@ -1,1 +1,3 @@
-//! Placeholder.
+//! What the cross-crate tests and the project chores share.
+
+pub mod guests_build;
