@@ -29,7 +29,7 @@ pub struct EngineSpec {
 
 /// Which build of the kernel a command line runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Program {
+pub enum Build {
     /// The Alpha ELF file.
     Guest,
     /// The host's, same flags.
@@ -158,12 +158,12 @@ fn usual_config() -> Option<PathBuf> {
 
 impl EngineSpec {
     /// Which build of the kernel it runs.
-    pub fn program(&self) -> Program {
+    pub fn build(&self) -> Build {
         let uses = |what: &str| self.command.iter().any(|word| word.contains(what));
         match () {
-            () if uses("{native}") => Program::Native,
-            () if uses("{native-o3}") => Program::NativeO3,
-            () => Program::Guest,
+            () if uses("{native}") => Build::Native,
+            () if uses("{native-o3}") => Build::NativeO3,
+            () => Build::Guest,
         }
     }
 
@@ -254,9 +254,9 @@ mod tests {
         for engine in &engines {
             assert_eq!(engine.in_tree, run::ENGINES.contains(&engine.name.as_str()));
         }
-        assert_eq!(engines[0].program(), Program::Native);
-        assert_eq!(engines[1].program(), Program::NativeO3);
-        assert_eq!(engines[6].program(), Program::Guest);
+        assert_eq!(engines[0].build(), Build::Native);
+        assert_eq!(engines[1].build(), Build::NativeO3);
+        assert_eq!(engines[6].build(), Build::Guest);
     }
 
     #[test]

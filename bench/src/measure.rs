@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use axp_guests::ResultLine;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::Deserialize;
@@ -52,7 +53,7 @@ pub struct Invocation {
     /// Repetitions that it must name.
     pub reps: u64,
     /// The right checksum; `None` where the catalogue knows none for this size.
-    pub checksum: Option<u64>,
+    pub checksum: Option<String>,
     /// After this long the run is given up.
     pub timeout: Duration,
 }
@@ -65,7 +66,7 @@ pub struct Sample {
     /// Time of the kernel's own work loop.
     pub seconds: f64,
     /// What the kernel computed.
-    pub checksum: u64,
+    pub checksum: String,
     /// Time from start to end of the process.
     pub wall: f64,
     /// User time of the process.
@@ -108,7 +109,7 @@ pub fn measure(what: &Invocation, interrupt: &Interrupt) -> Result<Sample, Failu
     let _ = std::fs::remove_file(&what.stats);
     let line = check(what, &finished).map_err(Failure::Wrong)?;
     Ok(Sample {
-        work: line.work,
+        work: line.work as f64,
         seconds: line.seconds,
         checksum: line.checksum,
         wall: finished.wall.as_secs_f64(),
@@ -269,16 +270,6 @@ impl<R: Read + std::os::fd::AsFd> Pipe<R> {
     }
 }
 
-#[derive(Debug, PartialEq)]
-struct ResultLine {
-    row: String,
-    size: u64,
-    reps: u64,
-    work: f64,
-    seconds: f64,
-    checksum: u64,
-}
-
 /// The result line, if the run ended well and the line is what was asked for.
 fn check(what: &Invocation, finished: &Finished) -> Result<ResultLine, String> {
     let text = String::from_utf8_lossy(&finished.stdout);
@@ -289,11 +280,12 @@ fn check(what: &Invocation, finished: &Finished) -> Result<ResultLine, String> {
         let said = last_line(&finished.stderr).map_or(String::new(), |line| format!(": {line}"));
         return Err(format!("{}{said}", describe(finished.usage.status)));
     }
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("AXPLAB1 "));
+    // Other lines are let pass: a remote shell may greet.
+    let mut lines = text.lines().filter(|line| line.starts_with("AXPLAB1 "));
     let (Some(line), None) = (lines.next(), lines.next()) else {
         return Err("no result line, or more than one".into());
     };
-    let line = parse(line).ok_or_else(|| format!("malformed result line `{}`", clip(line)))?;
+    let line = ResultLine::parse(line).map_err(|error| clip(&error.to_string()))?;
     if (line.row.as_str(), line.size, line.reps) != (&what.row, what.size, what.reps) {
         return Err(format!(
             "the result is of {} size {} x {}, not of what was asked for",
@@ -302,28 +294,12 @@ fn check(what: &Invocation, finished: &Finished) -> Result<ResultLine, String> {
             line.reps
         ));
     }
-    match what.checksum {
-        Some(right) if right != line.checksum => {
-            Err(format!("wrong result: checksum {:016x} instead of {right:016x}", line.checksum))
+    match &what.checksum {
+        Some(right) if *right != line.checksum => {
+            Err(format!("wrong result: checksum {} instead of {right}", clip(&line.checksum)))
         }
         _ => Ok(line),
     }
-}
-
-fn parse(line: &str) -> Option<ResultLine> {
-    let fields: BTreeMap<&str, &str> =
-        line.split_whitespace().map(|word| word.split_once('=')).collect::<Option<_>>()?;
-    let get = |name| fields.get(name).copied();
-    let checksum = get("checksum")?;
-    let positive = |text: &str| text.parse::<f64>().ok().filter(|x| x.is_finite() && *x >= 0.0);
-    Some(ResultLine {
-        row: get("row")?.to_owned(),
-        size: get("size")?.parse().ok()?,
-        reps: get("reps")?.parse().ok()?,
-        work: get("work")?.parse::<u64>().ok()? as f64,
-        seconds: positive(get("seconds")?)?,
-        checksum: (checksum.len() == 16).then(|| u64::from_str_radix(checksum, 16).ok())??,
-    })
 }
 
 fn describe(status: ExitStatus) -> String {
@@ -362,7 +338,7 @@ mod tests {
             row: "idea".into(),
             size: 8,
             reps: 2,
-            checksum: Some(0xff),
+            checksum: Some("00000000000000ff".into()),
             timeout: Duration::from_secs(20),
         }
     }
@@ -378,7 +354,10 @@ mod tests {
     fn a_right_answer_is_a_sample() {
         let script = format!("echo banner; echo '{GOOD}'; echo noise >&2");
         let sample = measure(&shell(&script), &Interrupt::default()).unwrap();
-        assert_eq!((sample.work, sample.seconds, sample.checksum), (16.0, 0.5, 0xff));
+        assert_eq!(
+            (sample.work, sample.seconds, sample.checksum.as_str()),
+            (16.0, 0.5, "00000000000000ff")
+        );
         assert!(sample.max_rss > 0 && sample.wall > 0.0);
     }
 
@@ -393,7 +372,10 @@ mod tests {
             (format!("echo '{GOOD}'; exit 1"), "exit status 1"),
             (format!("echo '{}'", GOOD.replace("ff", "fe")), "00fe instead of"),
             (format!("echo '{}'", GOOD.replace("size=8", "size=9")), "size 9"),
-            (format!("echo '{}'", GOOD.replace("seconds=0.5", "seconds=NaN")), "malformed"),
+            (
+                format!("echo '{}'", GOOD.replace("seconds=0.5", "seconds=NaN")),
+                "bad or missing field 'seconds'",
+            ),
             (
                 format!("echo '{}'; exit 1", GOOD.replace("00000000000000ff", "mismatch")),
                 "wrong result",

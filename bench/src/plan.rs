@@ -163,7 +163,7 @@ mod tests {
             row: "idea".into(),
             size: 1,
             reps,
-            checksum: Some(1),
+            checksum: Some("0000000000000001".into()),
             timeout: SETTINGS.timeout,
         }
     }
@@ -213,7 +213,7 @@ mod tests {
             let mut invocation = pretend(0.5, reps);
             *runs.borrow_mut() += usize::from(index == 1);
             if index == 1 && *runs.borrow() == 3 {
-                invocation.checksum = Some(2);
+                invocation.checksum = Some("0000000000000002".into());
             }
             invocation
         };

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 pub const NOISE: f64 = 0.05;
 /// Samples below which a median says little.
 pub const FEW_SAMPLES: usize = 5;
+/// Samples from which on an outlier can be told from a narrow spread.
+pub const OUTLIER_SAMPLES: usize = 10;
 
 /// One warning. The kind is for programs, the message for people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

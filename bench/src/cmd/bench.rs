@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::Outcome;
 use crate::catalogue::{self, Artifact, Programs, Row};
 use crate::cli::BenchArgs;
-use crate::engines::{self, EngineSpec, Program, Values};
+use crate::engines::{self, Build, EngineSpec, Values};
 use crate::measure::{Interrupt, Invocation};
 use crate::plan::{self, Cell, Progress, Settings};
 use crate::record::{self, Indices, Record, RowRecord};
@@ -24,7 +24,7 @@ const QUICK_BUDGET: f64 = 150.0;
 
 /// Runs the command.
 pub fn bench(args: BenchArgs) -> anyhow::Result<Outcome> {
-    let all_rows = catalogue::rows()?;
+    let all_rows = catalogue::rows();
     let rows = catalogue::select(&all_rows, &args.rows)?;
     if !super::run::CPUS.contains(&args.cpu.as_str()) {
         bail!("unknown cpu `{}`; choose one of {}", args.cpu, super::run::CPUS.join(", "));
@@ -171,18 +171,14 @@ impl Lab {
         let mut cells = Vec::new();
         let mut files = Vec::new();
         for engine in &self.engines {
-            match self.artifact(row, engine)? {
+            match self.programs.artifact(row, engine.build(), &self.cpu)? {
                 Ok(file) => {
                     cells.push(Cell::new(engine.clone()));
                     files.push(file);
                 }
                 Err(why) => {
                     bar.done(plan::steps(&self.settings));
-                    let known = |w: &Warning| w.engine.as_deref() == Some(&engine.name);
-                    if !warnings.iter().any(|w| w.kind == "missing-engine" && known(w)) {
-                        let message = format!("engine {} is missing: {why}", engine.name);
-                        warnings.push(Warning::engine("missing-engine", &engine.name, message));
-                    }
+                    missing(row, engine, &why, warnings);
                 }
             }
         }
@@ -203,7 +199,7 @@ impl Lab {
                 row: row.name.clone(),
                 size,
                 reps,
-                checksum: row.checksums.get(&size).copied(),
+                checksum: row.expected_checksum(size).map(str::to_owned),
                 timeout: self.settings.timeout,
             }
         };
@@ -217,25 +213,32 @@ impl Lab {
         let work =
             cells.iter().find_map(|cell| Some(cell.samples.first()?.work / cell.reps as f64));
         Ok(RowRecord {
-            suite: row.class.clone(),
+            suite: row.class_name().to_owned(),
             row: row.name.clone(),
             params: BTreeMap::from([
                 ("size".to_owned(), size.into()),
                 ("cpu".to_owned(), self.cpu.clone().into()),
+                ("build".to_owned(), Programs::build_cpu(row, &self.cpu).into()),
             ]),
-            unit: row.unit.clone(),
+            unit: row.display_unit.clone(),
             better: row.better(),
             work: work.unwrap_or(0.0),
             comparable_to_published: size == row.size,
             results,
         })
     }
+}
 
-    fn artifact(&self, row: &Row, engine: &EngineSpec) -> anyhow::Result<Result<Artifact, String>> {
-        match engine.program() {
-            Program::Guest => self.programs.guest(row, &self.cpu).map(Ok),
-            native => self.programs.native(row, native),
-        }
+/// Says that an engine has no program for a row; once for the engine where it is the host's compiler that is missing.
+fn missing(row: &Row, engine: &EngineSpec, why: &str, warnings: &mut Vec<Warning>) {
+    if engine.build() == Build::Guest {
+        warnings.push(Warning::cell("missing-build", &row.name, &engine.name, why));
+        return;
+    }
+    let said = |w: &Warning| w.kind == "missing-engine" && w.engine.as_ref() == Some(&engine.name);
+    if !warnings.iter().any(said) {
+        let message = format!("engine {} is missing: {why}", engine.name);
+        warnings.push(Warning::engine("missing-engine", &engine.name, message));
     }
 }
 
@@ -243,13 +246,12 @@ impl Lab {
 fn agree(cells: &mut [Cell]) {
     let first = cells
         .iter()
-        .find_map(|cell| Some((cell.samples.first()?.checksum, cell.engine.name.clone())));
+        .find_map(|cell| Some((cell.samples.first()?.checksum.clone(), cell.engine.name.clone())));
     let Some((right, name)) = first else { return };
     for cell in cells.iter_mut().filter(|cell| cell.error.is_none()) {
         if let Some(sample) = cell.samples.iter().find(|sample| sample.checksum != right) {
-            let found = sample.checksum;
-            cell.error =
-                Some(format!("wrong result: checksum {found:016x}, {name} has {right:016x}"));
+            let found = &sample.checksum;
+            cell.error = Some(format!("wrong result: checksum {found}, {name} has {right}"));
         }
     }
 }
@@ -287,7 +289,7 @@ fn indices(all: &[Row], rows: &[RowRecord]) -> Indices {
             let ratios: Option<Vec<f64>> = members
                 .iter()
                 .map(|name| {
-                    let baseline = all.iter().find(|row| row.name == *name)?.baseline?;
+                    let baseline = all.iter().find(|row| row.name == *name)?.nbench?.k6;
                     let row = rows.iter().find(|row| row.row == *name)?;
                     let result = row.result(engine).filter(|result| result.verified)?;
                     Some(result.median? / baseline)
@@ -321,7 +323,7 @@ mod result {
         }
         let column =
             |get: &dyn Fn(&Sample) -> f64| -> Vec<f64> { cell.samples.iter().map(get).collect() };
-        let values = column(&|s| row.value(s.work, cell.reps, s.seconds));
+        let values = column(&|s| row.value_of(s.work, cell.reps as f64, s.seconds));
         let summary = stats::Summary::new(&values);
         ResultRecord {
             median: summary.map(|summary| summary.median),
@@ -395,7 +397,7 @@ mod result {
             let message = format!("spread {:.1} %", summary.spread() * 100.0);
             warnings.push(Warning::cell("noise", row, engine, message));
         }
-        if summary.outliers > 0 && count >= warning::FEW_SAMPLES {
+        if summary.outliers > 0 && count >= warning::OUTLIER_SAMPLES {
             let message = format!("{} of {count} samples lie far off", summary.outliers);
             warnings.push(Warning::cell("outliers", row, engine, message));
         }

@@ -19,6 +19,7 @@ pub const CPUS: &[&str] = &["ev4", "ev5", "ev56", "pca56", "ev6", "ev67"];
 
 /// What to run and how: checked names, no clap types.
 #[derive(Debug)]
+#[allow(dead_code, reason = "read by `execute`")]
 pub struct RunOptions {
     /// One of `ENGINES`.
     pub engine: String,
@@ -42,6 +43,7 @@ pub struct RunOptions {
 
 /// How the guest ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code, reason = "made by `execute`")]
 pub enum ExitStatus {
     /// It exited with this status.
     Exited(u8),

@@ -41,3 +41,15 @@ pub fn writer(format: Format) -> &'static dyn ReportWriter {
         Format::Json => &json::Json,
     }
 }
+
+/// A table for the terminal: a rule below the header, no other lines.
+pub fn plain_table() -> comfy_table::Table {
+    use comfy_table::{ContentArrangement, Table, TableComponent, presets};
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_style(TableComponent::HeaderLines, '─');
+    table.set_style(TableComponent::MiddleHeaderIntersections, '─');
+    // Never folded: a folded figure is misread, and terminals scroll.
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table
+}

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use comfy_table::{CellAlignment, ContentArrangement, presets};
+use comfy_table::CellAlignment;
 
 use super::ReportWriter;
 use super::view::{Grid, View};
@@ -36,10 +36,7 @@ impl ReportWriter for Table {
 }
 
 fn draw(grid: &Grid) -> comfy_table::Table {
-    let mut table = comfy_table::Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
-    // Never folded: a folded figure is misread, and terminals scroll.
-    table.set_content_arrangement(ContentArrangement::Disabled);
+    let mut table = super::plain_table();
     table.set_header(grid.header.iter());
     for row in &grid.rows {
         table.add_row(row.iter());

@@ -125,9 +125,9 @@ fn head(record: &Record) -> Vec<String> {
 }
 
 fn main(record: &Record, columns: &Columns, notes: &mut Vec<String>) -> Grid {
-    let published: BTreeMap<String, Published> = catalogue::published();
+    let published: BTreeMap<&str, Published> = catalogue::published();
     let published = |row: &RowRecord| match row.comparable_to_published {
-        true => published.get(&row.row).copied().unwrap_or_default(),
+        true => published.get(row.row.as_str()).copied().unwrap_or_default(),
         false => Published::default(),
     };
     let with_published = record.rows.iter().any(|row| published(row) != Published::default());
