@@ -1,0 +1,88 @@
+//! Architectural state of a processor, laid out so that compiled code addresses it by offset.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::isa::{CpuModel, PalVariant};
+use crate::mem::AddressSpace;
+
+/// Value of [`Cpu::lock_addr`] when no LDx_L lock is held.
+pub const LOCK_FREE: u64 = u64::MAX;
+
+/// Registers and flags of one processor. Slot 31 of each file reads as zero and is never written;
+/// slot 32 takes what is written to R31 or F31 and is never read.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Cpu {
+    /// Integer registers R0..R30, zero, sink.
+    pub r: [u64; 33],
+    /// Set by anyone who wants compiled code to return at its next poll.
+    pub poll: AtomicU32,
+    /// Reserved, keeps the following fields aligned.
+    pub pad: u32,
+    /// Floating-point registers F0..F30 in register (T or G) format, zero, sink.
+    pub f: [u64; 33],
+    /// Program counter, longword aligned.
+    pub pc: u64,
+    /// Floating-point control register as stored: SUM is derived when it is read (AARM 4.7.8).
+    pub fpcr: u64,
+    /// Process-unique value of RDUNIQ and WRUNIQ: the thread pointer.
+    pub unique: u64,
+    /// Virtual address of the datum that LDx_L locked, or [`LOCK_FREE`].
+    pub lock_addr: u64,
+    /// The datum as LDx_L read it.
+    pub lock_value: u64,
+    /// Flag that RS sets and RC clears (AARM 4.12).
+    pub intr_flag: u64,
+    /// Instructions retired; kept by counted runs only.
+    pub count: u64,
+}
+
+impl Default for Cpu {
+    fn default() -> Self {
+        Cpu {
+            r: [0; 33],
+            poll: AtomicU32::new(0),
+            pad: 0,
+            f: [0; 33],
+            pc: 0,
+            fpcr: 0x680e_8000_0000_0000,
+            unique: 0,
+            lock_addr: LOCK_FREE,
+            lock_value: 0,
+            intr_flag: 0,
+            count: 0,
+        }
+    }
+}
+
+impl Cpu {
+    /// Asks the engine that runs this processor to return [`Exit::Poll`](super::Exit::Poll).
+    pub fn request_poll(&self) {
+        self.poll.store(1, Ordering::Release);
+    }
+
+    /// Takes back a poll request; true if there was one.
+    pub fn take_poll(&self) -> bool {
+        self.poll.swap(0, Ordering::Acquire) != 0
+    }
+}
+
+/// A processor and the memory it sees. One per guest thread; memory is shared between them.
+pub struct Vcpu {
+    /// Registers and flags.
+    pub cpu: Box<Cpu>,
+    /// Guest memory.
+    pub mem: Arc<AddressSpace>,
+    /// Which instructions exist.
+    pub model: CpuModel,
+    /// What CALL_PAL functions mean.
+    pub pal: PalVariant,
+}
+
+impl Vcpu {
+    /// A processor in its start-up state: registers zero, FPCR as Linux hands it to a program.
+    pub fn new(mem: Arc<AddressSpace>, model: CpuModel) -> Self {
+        Vcpu { cpu: Box::default(), mem, model, pal: PalVariant::Osf1 }
+    }
+}

@@ -1,0 +1,84 @@
+//! The two seams of execution: an [`Engine`] runs guest code until a guest event, an
+//! [`Environment`] (a personality) handles the event. [`run`] is the only loop over both.
+
+mod run;
+
+use std::time::Duration;
+
+pub use run::run;
+
+use crate::cpu::{Exit, Vcpu};
+
+/// How far a call of [`Engine::run`] may go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limit {
+    /// Until a guest event. Instructions are not counted.
+    None,
+    /// At most this many instructions, exactly; `cpu.count` advances by what was retired.
+    Count(u64),
+}
+
+/// Executes guest instructions. One engine value belongs to one guest thread.
+pub trait Engine {
+    /// Name as `--engine` spells it.
+    fn name(&self) -> &'static str;
+
+    /// Runs `vcpu` from `cpu.pc` until a guest event; see [`Exit`] for the state at each.
+    fn run(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit;
+
+    /// Drops translations of guest code in `[start, end)`, or revalidates them: the guest has
+    /// executed IMB, or its mappings changed.
+    fn invalidate(&mut self, start: u64, end: u64);
+
+    /// What has been done so far.
+    fn stats(&self) -> EngineStats;
+}
+
+/// Counters of one engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EngineStats {
+    /// Time spent building blocks and host code in the guest's thread.
+    pub translate: Duration,
+    /// Guest instructions translated, counting each translation.
+    pub translated_instructions: u64,
+    /// Blocks or regions built.
+    pub translations: u64,
+    /// Bytes of host code emitted.
+    pub code_bytes: u64,
+}
+
+/// A personality: answers what a processor cannot do itself.
+pub trait Environment {
+    /// Handles one guest event and says how to go on.
+    fn handle(&mut self, vcpu: &mut Vcpu, exit: Exit) -> Flow;
+
+    /// Range of guest code changed by the last handled event, if any; asked once after each.
+    fn take_code_change(&mut self) -> Option<(u64, u64)>;
+}
+
+/// What to do after a guest event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flow {
+    /// Run on from `cpu.pc`.
+    Continue,
+    /// The guest has ended.
+    Stop(Outcome),
+}
+
+/// How a guest ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// By exit with this status, 0..=255.
+    Exited(i32),
+    /// By a signal, guest number, at `pc`; `addr` is the address or value that goes with it.
+    Signalled {
+        /// Guest signal number.
+        signal: i32,
+        /// Guest program counter.
+        pc: u64,
+        /// Fault address, or zero.
+        addr: u64,
+    },
+    /// The instruction limit was reached.
+    LimitReached,
+}
