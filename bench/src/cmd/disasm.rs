@@ -30,12 +30,6 @@ pub fn disasm(args: DisasmArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::DONE)
 }
 
-/// The text of one instruction at `pc`, without a symbol.
-fn text(word: u32, pc: u64) -> String {
-    let _ = pc;
-    format!(".long {word:#x}")
-}
-
 fn word(text: &OsStr) -> Option<u32> {
     let text = text.to_str()?;
     let digits = text.strip_prefix("0x").unwrap_or(text);
@@ -70,6 +64,10 @@ fn file(out: &mut dyn Write, path: &Path) -> anyhow::Result<()> {
         })?;
         sections += 1;
         writeln!(out, "\nDisassembly of section {name}:")?;
+        // A section that no symbol opens is headed by its own name, which no operand refers to.
+        if !names.contains_key(&section.address()) {
+            writeln!(out, "\n{:016x} <{name}>:", section.address())?;
+        }
         self::section(out, section.address(), data, &names)?;
     }
     if sections == 0 {
@@ -86,17 +84,35 @@ fn section(
     data: &[u8],
     names: &BTreeMap<u64, String>,
 ) -> anyhow::Result<()> {
-    for (index, chunk) in data.chunks(4).enumerate() {
-        let pc = start.wrapping_add(4 * index as u64);
+    let mut words = data
+        .chunks_exact(4)
+        .map(|bytes| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte)));
+    let mut pc = start;
+    let mut zeros = 0u64;
+    loop {
+        let word = words.next();
+        let named = names.contains_key(&pc);
+        // As objdump does: two or more words of zero are padding, up to the next name.
+        if zeros > 0 && (word != Some(0) || named) {
+            match zeros {
+                1 => line(out, pc.wrapping_sub(4), 0, names)?,
+                _ => writeln!(out, "\t...")?,
+            }
+            zeros = 0;
+        }
+        let Some(word) = word else { break };
         if let Some(name) = names.get(&pc) {
             writeln!(out, "\n{pc:016x} <{name}>:")?;
-        } else if index == 0 {
-            writeln!(out)?;
         }
-        match chunk.try_into() {
-            Ok(bytes) => line(out, pc, u32::from_le_bytes(bytes), names)?,
-            Err(_) => writeln!(out, "{pc:12x}:\t{} bytes left over", chunk.len())?,
+        match word {
+            0 => zeros += 1,
+            _ => line(out, pc, word, names)?,
         }
+        pc = pc.wrapping_add(4);
+    }
+    let rest = data.len() % 4;
+    if rest > 0 {
+        writeln!(out, "{pc:12x}:\t{rest} bytes left over")?;
     }
     Ok(())
 }
@@ -108,45 +124,49 @@ fn line(
     names: &BTreeMap<u64, String>,
 ) -> std::io::Result<()> {
     let [a, b, c, d] = word.to_le_bytes();
-    write!(out, "{pc:12x}:\t{a:02x} {b:02x} {c:02x} {d:02x} \t{}", text(word, pc))?;
-    if let Some(target) = branch_target(word, pc)
-        && let Some((start, name)) = names.range(..=target).next_back()
-    {
-        match target - start {
-            0 => write!(out, " <{name}>")?,
-            offset => write!(out, " <{name}+{offset:#x}>")?,
-        }
+    write!(out, "{pc:12x}:\t{a:02x} {b:02x} {c:02x} {d:02x} \t")?;
+    let text = axp_emu::isa::disasm(word, pc).to_string();
+    match with_symbol(&text, names) {
+        Some(text) => writeln!(out, "{text}"),
+        None => writeln!(out, "{text}"),
     }
-    writeln!(out)
 }
 
-/// Where a branch-format instruction goes: opcodes 30 to 3F (AARM 3.3.2), a displacement of 21 bits in longwords.
-fn branch_target(word: u32, pc: u64) -> Option<u64> {
-    let displacement = i64::from((word << 11) as i32 >> 11) * 4;
-    (word >> 26 >= 0x30).then(|| pc.wrapping_add(4).wrapping_add_signed(displacement))
+/// A target address becomes `120000480 <name+0x10>`, as objdump writes it when there are symbols.
+fn with_symbol(text: &str, names: &BTreeMap<u64, String>) -> Option<String> {
+    let (before, digits) = text.rsplit_once("0x")?;
+    // Of the operands only targets are written with 0x; `.long` is no operand.
+    if before.starts_with('.') || before.starts_with("call_pal") {
+        return None;
+    }
+    let target = u64::from_str_radix(digits, 16).ok()?;
+    let (start, name) = names.range(..=target).next_back()?;
+    Some(match target - start {
+        0 => format!("{before}{target:x} <{name}>"),
+        offset => format!("{before}{target:x} <{name}+{offset:#x}>"),
+    })
 }
 
-/// Function and unnamed-type symbols by address; a function's name wins.
+/// The names of places in executable sections: functions before labels, global before weak and local ones.
 fn symbols(elf: &ElfFile64<LittleEndian>) -> BTreeMap<u64, String> {
+    let executable = |index| {
+        elf.section_by_index(index).is_ok_and(|section| {
+            matches!(section.flags(), SectionFlags::Elf { sh_flags } if sh_flags & u64::from(elf::SHF_EXECINSTR) != 0)
+        })
+    };
     let mut names = BTreeMap::new();
-    for symbol in elf
-        .symbols()
-        .filter(|symbol| symbol.is_definition() || symbol.kind() == SymbolKind::Unknown)
-    {
+    for symbol in elf.symbols() {
         let Ok(name) = symbol.name() else { continue };
-        let executable = symbol
-            .section_index()
-            .and_then(|index| elf.section_by_index(index).ok())
-            .is_some_and(|section| matches!(section.flags(), SectionFlags::Elf { sh_flags } if sh_flags & u64::from(elf::SHF_EXECINSTR) != 0));
-        if name.is_empty() || !executable {
+        if name.is_empty() || !symbol.section_index().is_some_and(executable) {
             continue;
         }
-        let address = symbol.address();
-        if symbol.kind() == SymbolKind::Text || !names.contains_key(&address) {
-            names.insert(address, name.to_owned());
+        let rank = (symbol.kind() == SymbolKind::Text, symbol.is_global() && !symbol.is_weak());
+        let place = names.entry(symbol.address()).or_insert((rank, name));
+        if rank > place.0 {
+            *place = (rank, name);
         }
     }
-    names
+    names.into_iter().map(|(address, (_, name))| (address, name.to_owned())).collect()
 }
 
 #[cfg(test)]
@@ -163,10 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn branches_count_longwords_from_the_next_instruction() {
-        // br zero,.+4+4*1 and br zero,. (displacement -1)
-        assert_eq!(branch_target(0xc3e0_0001, 0x1000), Some(0x1008));
-        assert_eq!(branch_target(0xc3ff_ffff, 0x1000), Some(0x1000));
-        assert_eq!(branch_target(0x47ff_041f, 0x1000), None);
+    fn targets_and_nothing_else_get_their_symbol() {
+        let names = BTreeMap::from([(0x1000, "main".to_owned())]);
+        let text = |text| with_symbol(text, &names);
+        assert_eq!(text("beq\tt12,0x1010").unwrap(), "beq\tt12,1010 <main+0x10>");
+        assert_eq!(text("jsr\tra,(t12),0x1000").unwrap(), "jsr\tra,(t12),1000 <main>");
+        for other in ["br\t0x8", ".long 0x4001000", "call_pal\t0x4000", "lda\tat,-1076(at)"] {
+            assert_eq!(text(other), None, "{other}");
+        }
     }
 }
