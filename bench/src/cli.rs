@@ -58,7 +58,7 @@ pub struct BenchArgs {
     #[arg(long, short, value_name = "LIST", value_delimiter = ',')]
     pub engines: Vec<String>,
     /// Samples of each row on each engine [default: 7, quick 5]
-    #[arg(long, short = 'n', value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub samples: Option<u32>,
     /// Short samples and reduced inputs: the whole table within five minutes
     #[arg(long, short)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::engines::EngineSpec;
+use crate::engines::{Build, EngineSpec};
 use crate::measure::{Failure, Interrupt, Invocation, Sample, measure};
 
 /// How long and how often.
@@ -67,7 +67,8 @@ pub fn measure_row(
 ) -> bool {
     for (index, cell) in cells.iter_mut().enumerate() {
         progress.doing(&cell.engine.name, "calibration");
-        match calibrate(settings, &|reps| command(index, reps), interrupt) {
+        let translates = cell.engine.build() == Build::Guest;
+        match calibrate(settings, translates, &|reps| command(index, reps), interrupt) {
             Ok(found) => (cell.reps, cell.wanted) = found,
             Err(Failure::Interrupted) => return false,
             Err(Failure::Wrong(text)) => cell.error = Some(text),
@@ -102,28 +103,43 @@ pub fn measure_row(
 }
 
 /// Repetitions for the aimed-at time, and how many samples of that length are worth their time.
+///
+/// A compiler translates within the first repetitions, so a guest engine's repetitions are chosen by what a *further*
+/// repetition takes: translation is part of each sample, but does not stand in for the work.
 fn calibrate(
     settings: &Settings,
+    translates: bool,
     command: &dyn Fn(u64) -> Invocation,
     interrupt: &Interrupt,
 ) -> Result<(u64, u32), Failure> {
+    let mut before = (0u64, 0.0);
     let mut reps = 1u64;
-    // Each round multiplies by up to 100 until the time says enough; 2^40 repetitions are beyond any kernel.
     loop {
         let sample = measure(&command(reps), interrupt)?;
-        // A tenth of the target foretells the rest; a run whose start-up takes that long is not improved by more of it.
-        if sample.seconds >= settings.target / 10.0 || reps >= 1 << 40 {
-            let next = scale(reps, settings.target / sample.seconds);
-            let wall = sample.wall - sample.seconds + sample.seconds * next as f64 / reps as f64;
-            return Ok((next, worthwhile(settings, wall)));
+        let each = sample.seconds / reps as f64;
+        let further = (sample.seconds - before.1) / (reps - before.0) as f64;
+        // Noise may make a further repetition look free: never believe in less than a fiftieth.
+        let further = further.max(each / 50.0);
+        let wanted = scale(1, settings.target / further);
+        let first = before.0 == 0 && translates && sample.seconds < 4.0 * settings.target;
+        let long = sample.seconds >= 4.0 * settings.target;
+        if long || reps >= MOST || (!first && wanted <= reps.saturating_mul(2)) {
+            let reps_taken = if long { wanted.min(reps) } else { wanted };
+            let more = further * (reps_taken as f64 - reps as f64);
+            return Ok((reps_taken, worthwhile(settings, sample.wall + more)));
         }
-        let factor = (settings.target / 2.0 / sample.seconds.max(1e-9)).clamp(2.0, 100.0);
-        reps = scale(reps, factor);
+        before = (reps, sample.seconds);
+        // Short times foretell little, but are cheap: the closer the target, the smaller the step.
+        let step = if sample.seconds < settings.target / 10.0 { 100 } else { 8 };
+        reps = wanted.clamp(reps.saturating_mul(2), reps.saturating_mul(step));
     }
 }
 
+/// More repetitions than any kernel needs.
+const MOST: u64 = 1 << 40;
+
 fn scale(reps: u64, factor: f64) -> u64 {
-    ((reps as f64 * factor).round() as u64).clamp(1, 1 << 40)
+    ((reps as f64 * factor).round() as u64).clamp(1, MOST)
 }
 
 /// Where one repetition takes many times the target, fewer samples keep the whole table bounded.
@@ -151,9 +167,9 @@ mod tests {
     const SETTINGS: Settings =
         Settings { samples: 3, least_samples: 1, target: 0.5, timeout: Duration::from_secs(20) };
 
-    /// A kernel whose clock shows `per_rep` for each repetition, without taking that long.
-    fn pretend(per_rep: f64, reps: u64) -> Invocation {
-        let seconds = per_rep * reps as f64;
+    /// A kernel whose clock shows a fixed time and `per_rep` for each repetition, without taking that long.
+    fn pretend(fixed: f64, per_rep: f64, reps: u64) -> Invocation {
+        let seconds = fixed + per_rep * reps as f64;
         let line = format!(
             "AXPLAB1 row=idea size=1 reps={reps} work={reps} unit=x seconds={seconds:.12} checksum=0000000000000001"
         );
@@ -175,13 +191,26 @@ mod tests {
 
     #[test]
     fn repetitions_are_chosen_per_engine_for_the_target() {
-        for per_rep in [1e-8, 1e-4, 0.04, 0.26, 3.0] {
-            let (reps, _) =
-                calibrate(&SETTINGS, &|reps| pretend(per_rep, reps), &Interrupt::default())
-                    .unwrap();
-            let time = per_rep * reps as f64;
-            assert!(reps == 1 || (0.3..=0.8).contains(&time), "{per_rep}: {reps}");
+        for fixed in [0.0, 0.1, 0.5] {
+            for per_rep in [1e-8, 1e-4, 0.04, 0.26, 3.0] {
+                let command = |reps| pretend(fixed, per_rep, reps);
+                let found = calibrate(&SETTINGS, true, &command, &Interrupt::default());
+                let reps = found.unwrap().0;
+                let work = per_rep * reps as f64;
+                assert!(reps == 1 || (0.3..=0.8).contains(&work), "{fixed} {per_rep}: {reps}");
+            }
         }
+    }
+
+    #[test]
+    fn a_native_program_of_the_right_length_is_run_once() {
+        let asked = RefCell::new(0);
+        let command = |reps| {
+            *asked.borrow_mut() += 1;
+            pretend(0.0, 0.4, reps)
+        };
+        let found = calibrate(&SETTINGS, false, &command, &Interrupt::default());
+        assert_eq!((found, asked.into_inner()), (Ok((1, 3)), 1));
     }
 
     #[test]
@@ -197,10 +226,10 @@ mod tests {
         let asked = RefCell::new(Vec::new());
         let command = |index, reps| {
             asked.borrow_mut().push(index);
-            pretend(0.5, reps)
+            pretend(0.0, 0.5, reps)
         };
         assert!(measure_row(&mut cells, &SETTINGS, &command, &Silent, &Interrupt::default()));
-        assert_eq!(asked.into_inner(), [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2]);
+        assert_eq!(asked.into_inner()[4..], [0, 1, 2, 0, 1, 2, 0, 1, 2]);
         assert_eq!(cells[1].order, [1, 4, 7]);
         assert_eq!(cells[1].samples.len(), 3);
     }
@@ -210,7 +239,7 @@ mod tests {
         let mut cells = cells(2);
         let runs = RefCell::new(0);
         let command = |index, reps| {
-            let mut invocation = pretend(0.5, reps);
+            let mut invocation = pretend(0.0, 0.5, reps);
             *runs.borrow_mut() += usize::from(index == 1);
             if index == 1 && *runs.borrow() == 3 {
                 invocation.checksum = Some("0000000000000002".into());

@@ -170,6 +170,26 @@ fn figures_are_work_by_time_and_the_record_has_its_form() {
 }
 
 #[test]
+fn what_an_engine_tells_of_itself_is_in_the_record() {
+    let bench = Bench::new();
+    let script = format!(
+        "echo '{{\"instructions\":5,\"engine\":\"x\",\"phases\":{{\"load\":0.25,\"execute\":2}},\"code_bytes\":64}}' >\"$1\"\n\
+         shift\n{}",
+        answer(200, &bench.checksum(ROW))
+    );
+    fs::write(bench.path("tells.sh"), script).unwrap();
+    let run = format!("sh '{}' {{stats}} {{args}}", bench.path("tells.sh").display());
+    fs::write(bench.path("config.toml"), format!("engine.tells.run = \"{run}\"")).unwrap();
+    let output = bench.run(&["bench", ROW, "-e", "tells", "-n", "2", "--json", "r.json"]);
+    assert!(output.status.success(), "{output:?}");
+    let result = &bench.record("r.json")["rows"][0]["results"][0];
+    assert_eq!(result["guest_instructions"], 5);
+    assert_eq!(result["phases"], serde_json::json!({"load": 0.25, "execute": 2.0}));
+    assert_eq!(result["metrics"]["code_bytes"]["samples"], serde_json::json!([64.0, 64.0]));
+    assert_eq!(bench.left(), ["r.json"]);
+}
+
+#[test]
 fn a_wrong_result_is_an_error_and_status_1_but_spoils_nothing_else() {
     let bench = Bench::new();
     bench.right("good", ROW, 200);
@@ -217,7 +237,7 @@ fn what_the_user_must_correct_is_one_line_and_status_2_and_leaves_no_file() {
         (&["bench", ROW, "-e", "good", "--json", "folder"], &["`folder`", "directory"]),
         (&["bench", ROW, "-e", "good", "--json", "/dev/full"], &["`/dev/full`"]),
         (&["bench", ROW, "-e", "good", "--json", ""], &["--json <FILE>"]),
-        (&["bench", "--samples", "0"], &["'0'", "--samples", "1..=1000"]),
+        (&["bench", "--samples", "0"], &["'0'", "--samples <N>", "1..=1000"]),
         (&["bench", "--sample-time", "nan"], &["'nan'", "number of seconds"]),
         (&["bench", "--jsn", "x"], &["--jsn", "--json"]),
         (&["bencg"], &["bencg", "bench"]),

@@ -108,8 +108,8 @@ impl Lab {
     fn new(args: &BenchArgs, engines: Vec<EngineSpec>, rows: usize) -> anyhow::Result<Self> {
         let samples = args.samples.unwrap_or(if args.quick { 5 } else { 7 });
         let cells = (rows * engines.len()).max(1) as f64;
-        // Calibrating costs about as much as half a sample.
-        let share = QUICK_BUDGET / (cells * (f64::from(samples) + 0.5));
+        // Calibrating costs about as much as one sample and a half.
+        let share = QUICK_BUDGET / (cells * (f64::from(samples) + 1.5));
         let target = if args.quick { share.clamp(0.05, 0.25) } else { 1.0 };
         let timeout = args.timeout.unwrap_or(if args.quick { 60.0 } else { 300.0 });
         Ok(Self {
