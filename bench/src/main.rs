@@ -3,6 +3,7 @@
 mod catalogue;
 mod cli;
 mod cmd;
+mod collect;
 mod engines;
 mod fingerprint;
 mod measure;
