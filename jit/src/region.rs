@@ -230,9 +230,11 @@ fn ender(insn: &Insn) -> Option<Ender> {
     }
 }
 
-/// Instructions that always stop the engine.
+/// Instructions that a region leaves to the dispatcher: those that always stop the engine, and
+/// MT_FPCR, which may change what the region was compiled for.
 fn stops(insn: &Insn, vcpu: &Vcpu) -> bool {
-    insn.op == Opcode::CallPal
+    insn.op == Opcode::MtFpcr
+        || insn.op == Opcode::CallPal
         && match vcpu.pal {
             PalVariant::Osf1 => !Osf::from_code(insn.imm as u32).is_some_and(Osf::is_inline),
         }

@@ -27,6 +27,10 @@ pub struct Mode {
     pub precise: bool,
     /// Data that are not naturally aligned trap.
     pub strict: bool,
+    /// FPCR gives denormal operands a meaning (a trap, or zero) that the host's FPU does not see.
+    pub exact_fp: bool,
+    /// FPCR rounds /D instructions to nearest.
+    pub dynamic_nearest: bool,
 }
 
 /// Addresses that translated code refers to.

@@ -46,8 +46,11 @@ impl Translator<'_, '_> {
                 self.set(insn.c, value);
             }
             Kind::Pal => self.lower_pal(insn),
-            Kind::LoadLocked | Kind::StoreConditional | Kind::Rpcc | Kind::MtFpcr
-            | Kind::MfFpcr => self.interpret_one(insn),
+            Kind::LoadLocked
+            | Kind::StoreConditional
+            | Kind::Rpcc
+            | Kind::MfFpcr
+            | Kind::MtFpcr => self.interpret_one(insn),
         }
         let access = self.is_access(insn);
         self.bounds.step(insn, access);

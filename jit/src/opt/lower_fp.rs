@@ -4,7 +4,7 @@
 //! traps are taken from the host. The bits of operands and results say whether anything
 //! exceptional can have happened; if so, the exact semantics (`axp_emu::fp`) decide.
 //! Where inexactness is observable (/I), rounding is not to nearest, or FPCR selects the rounding
-//! (/D), the exact semantics are called always.
+//! (/D) otherwise, the exact semantics are called always.
 
 use axp_emu::cpu::Cpu;
 use axp_emu::isa::{Insn, Opcode, SINK};
@@ -14,7 +14,7 @@ use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value};
 use cranelift_codegen::isa::CallConv;
 use std::mem::offset_of;
 
-use super::emit::{STATE, Translator};
+use super::emit::{Mode, STATE, Translator};
 use crate::runtime;
 
 /// FPCR status bits in `FpResult::exc`.
@@ -31,9 +31,15 @@ struct Quals {
 }
 
 impl Quals {
-    fn of(insn: &Insn) -> Quals {
+    fn of(insn: &Insn, mode: Mode) -> Quals {
         let q = insn.qual.0;
-        Quals { software: q & 16 != 0, inexact: q & 8 != 0, nearest: q & 3 == 2, chopped: q & 3 == 0 }
+        let dynamic = q & 3 == 3;
+        Quals {
+            software: q & 16 != 0,
+            inexact: q & 8 != 0,
+            nearest: q & 3 == 2 || dynamic && mode.dynamic_nearest,
+            chopped: q & 3 == 0,
+        }
     }
 }
 
@@ -53,8 +59,12 @@ const NORMAL_S: Range = Range { first: 897, count: 254 };
 impl Translator<'_, '_> {
     pub(super) fn lower_fp(&mut self, insn: &Insn) {
         use Opcode::*;
-        let q = Quals::of(insn);
+        let q = Quals::of(insn, self.mode);
         match insn.op {
+            _ if self.mode.exact_fp => {
+                let value = self.exact(insn);
+                self.set_f(insn.c, value);
+            }
             Addt | Subt | Mult | Divt | Sqrtt if q.nearest && !q.inexact => {
                 self.arithmetic(insn, &q, NORMAL_T);
             }
@@ -126,6 +136,14 @@ impl Translator<'_, '_> {
             let below = self.b.ins().ishl_imm_u(bits, 35);
             let wide = self.b.ins().icmp_imm_s(IntCC::NotEqual, below, 0);
             also(self, wide);
+        }
+        if matches!(insn.op, Adds | Subs) {
+            // A denormal single looks much smaller to the host than it is; what is lost in a sum
+            // does not show in the result.
+            for operand in [a, b] {
+                let odd = self.not_finite_normal_or_zero(operand);
+                also(self, odd);
+            }
         }
         if !q.software {
             // Without /S an operand that is not finite and normal traps whatever the result is.

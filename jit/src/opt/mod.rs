@@ -17,6 +17,8 @@ use std::time::Instant;
 
 use axp_emu::cpu::{Exit, UnalignedPolicy, Vcpu};
 use axp_emu::engine::{Engine, EngineStats, Limit};
+use axp_emu::fp::Fpcr;
+use axp_emu::fp::fpcr::DYN_SHIFT;
 use axp_emu::isa::{Insn, Kind, Opcode, SINK};
 use axp_emu::mem::{Access, FaultKind, MemFault, WINDOW_SIZE, WindowKind};
 
@@ -93,6 +95,8 @@ impl Opt {
             based: vcpu.mem.kind() != WindowKind::Identity,
             precise: true,
             strict: vcpu.unaligned == UnalignedPolicy::Trap,
+            exact_fp: vcpu.cpu.fpcr & (Fpcr::DNOD | Fpcr::DNZ).bits() != Fpcr::DNOD.bits(),
+            dynamic_nearest: vcpu.cpu.fpcr >> DYN_SHIFT & 3 == 2,
         }
     }
 
@@ -220,7 +224,7 @@ impl Engine for Opt {
     }
 
     fn run(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
-        let mode = Opt::mode(vcpu, limit);
+        let mut mode = Opt::mode(vcpu, limit);
         vcpu.counted = mode.counted;
         let end = match limit {
             Limit::None => u64::MAX,
@@ -245,6 +249,7 @@ impl Engine for Opt {
             if mode.counted && vcpu.cpu.count >= end {
                 return Exit::Limit;
             }
+            mode = Opt::mode(vcpu, limit);
             let Some(code) = self.code(vcpu, mode) else {
                 match step_at_pc(vcpu) {
                     Ok(()) => continue,
