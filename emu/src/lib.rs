@@ -13,5 +13,6 @@ pub mod cpu;
 pub mod engine;
 pub mod fp;
 pub mod isa;
+pub mod load;
 pub mod mem;
 pub mod sem;
