@@ -1,42 +1,230 @@
-//! Guest memory.
+//! Guest memory: what engines load from, store to and fetch from, and personalities map.
+//!
+//! [`AddressSpace`] is the one type the rest of the emulator holds; guest threads share it in an
+//! `Arc`. Today its backing is the [`user`] window of a Linux program: 4 TB of host address space,
+//! reserved, in which the guest's mappings are host mappings. An access is a compare with the
+//! window's end and one host instruction; the host's memory management does the rest, and
+//! [`host_fault`] turns its faults into values.
+//!
+//! * `page`: sizes, protections, faults, errors. `raw`: the host instructions that may fault.
+//! * `regions`: the map as a list. `executable`: the pages that may be fetched from.
+//! * `user`: reserving and mapping. `remap`: moving and growing. `copy`: ranges of bytes.
 
-use std::fmt;
+mod context;
+mod copy;
+mod executable;
+mod host_fault;
+mod page;
+mod quick;
+mod raw;
+mod regions;
+mod remap;
+#[cfg(test)]
+mod tests;
+mod user;
 
-/// What an access was for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
-    /// Data read.
-    Load,
-    /// Data write.
-    Store,
-    /// Instruction fetch.
-    Fetch,
+pub use context::HostContext;
+pub use host_fault::{
+    HostFault, Resolver, SentHook, install_alt_stack, register_fpe_resolver, register_resolver,
+    set_sent_hook,
+};
+pub use page::{
+    Access, FaultKind, GUARD_SIZE, MapError, MemFault, PAGE_SIZE, Prot, WINDOW_SIZE, WindowError,
+};
+pub use regions::{FileId, Region};
+pub use remap::{Advice, RemapPlace};
+pub use user::{Backing, Frozen, MapRequest, Place, WindowKind};
+
+use user::{Map, UserWindow};
+
+/// The memory of one guest process.
+///
+/// Accesses take no lock and may race with each other and with changes of the map, as on hardware.
+/// Changes exclude each other.
+pub struct AddressSpace {
+    /// Host address of guest address 0, kept here for the hot path.
+    base: u64,
+    window: UserWindow,
 }
 
-/// Why an access failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FaultKind {
-    /// Nothing is mapped there.
-    Unmapped,
+macro_rules! accessors {
+    ($($load:ident $store:ident $ty:ty, $size:literal, $what:literal;)*) => {$(
+        #[doc = concat!("Loads a ", $what, " at any alignment.")]
+        #[inline(always)]
+        #[allow(trivial_numeric_casts, reason = "one macro for all sizes")]
+        pub fn $load(&self, va: u64) -> Result<$ty, MemFault> {
+            if va < WINDOW_SIZE {
+                // SAFETY: `va` starts in the window and its guard follows.
+                if let Some(value) = unsafe { raw::$load(self.base + va) } {
+                    return Ok(value);
+                }
+            }
+            self.load_again(va, $size).map(|value| value as $ty)
+        }
+
+        #[doc = concat!("Stores a ", $what, " at any alignment; all of it or nothing.")]
+        #[inline(always)]
+        pub fn $store(&self, va: u64, value: $ty) -> Result<(), MemFault> {
+            if va < WINDOW_SIZE {
+                // SAFETY: as in the load.
+                if unsafe { raw::$store(self.base + va, value) } {
+                    return Ok(());
+                }
+            }
+            self.store_again(va, $size, u64::from(value))
+        }
+    )*};
 }
 
-/// An access that failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MemFault {
-    /// Virtual address.
-    pub va: u64,
-    /// What was attempted.
-    pub access: Access,
-    /// What was wrong.
-    pub why: FaultKind,
+macro_rules! compare_exchanges {
+    ($($name:ident $ty:ty, $size:literal, $what:literal;)*) => {$(
+        #[doc = concat!("Stores `new` in a ", $what, " if it holds `old`; tells whether it did.")]
+        ///
+        /// Atomic and a full barrier either way: what STx_C needs (AARM 4.2.5). The address must
+        /// be a multiple of the size, and the page writable even if nothing is stored.
+        #[inline]
+        pub fn $name(&self, va: u64, old: $ty, new: $ty) -> Result<bool, MemFault> {
+            let fault = |why| MemFault { va, access: Access::Store, why };
+            if va % $size != 0 {
+                return Err(fault(FaultKind::Unaligned));
+            }
+            let exchange = || {
+                // SAFETY: only called with `va` in the window, whose guard follows.
+                unsafe { raw::$name(self.base + va, old, new) }
+            };
+            if va < WINDOW_SIZE {
+                if let Some(stored) = exchange() {
+                    return Ok(stored);
+                }
+            }
+            self.settle(va, $size, Access::Store, |_| exchange())
+        }
+    )*};
 }
 
-impl fmt::Display for MemFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} at {:#x}: {:?}", self.access, self.va, self.why)
+impl AddressSpace {
+    accessors! {
+        load_u8 store_u8 u8, 1, "byte";
+        load_u16 store_u16 u16, 2, "word";
+        load_u32 store_u32 u32, 4, "longword";
+        load_u64 store_u64 u64, 8, "quadword";
+    }
+
+    compare_exchanges! {
+        compare_exchange_u32 u32, 4, "longword";
+        compare_exchange_u64 u64, 8, "quadword";
+    }
+
+    /// Host address of guest address 0 (0 for the identity window).
+    #[inline(always)]
+    pub fn host_base(&self) -> u64 {
+        self.base
+    }
+
+    /// Which kind of window this is.
+    pub fn kind(&self) -> WindowKind {
+        self.window.kind()
+    }
+
+    /// Changes with every change of executable memory: a mapping with [`Prot::EXEC`] made, removed,
+    /// moved, discarded or reprotected. Engines compare it on entry.
+    #[inline]
+    pub fn exec_epoch(&self) -> u64 {
+        self.window.exec_epoch()
+    }
+
+    /// Whether instructions may be fetched from the page of `va`. Cheap, takes no lock.
+    #[inline]
+    pub fn executable_page(&self, va: u64) -> bool {
+        self.window.executable.contains(va)
+    }
+
+    /// Fetches the instruction at `va`.
+    #[inline]
+    pub fn fetch_u32(&self, va: u64) -> Result<u32, MemFault> {
+        if va & 3 != 0 {
+            return Err(MemFault { va, access: Access::Fetch, why: FaultKind::Unaligned });
+        }
+        if self.executable_page(va) {
+            // SAFETY: executable pages lie in the window.
+            if let Some(word) = unsafe { raw::load_u32(self.base + va) } {
+                return Ok(word);
+            }
+        }
+        self.fetch_again(va)
+    }
+
+    /// Fetches instructions from `va` on, up to the first that cannot be; returns how many.
+    ///
+    /// 0 if there is not even one: [`fetch_u32`](Self::fetch_u32) tells why.
+    pub fn fetch_words(&self, va: u64, words: &mut [u32]) -> usize {
+        for (i, word) in words.iter_mut().enumerate() {
+            match self.fetch_u32(va.wrapping_add(4 * i as u64)) {
+                Ok(fetched) => *word = fetched,
+                Err(_) => return i,
+            }
+        }
+        words.len()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn load_again(&self, va: u64, size: u64) -> Result<u64, MemFault> {
+        self.settle(va, size, Access::Load, |_| {
+            let host = self.base + va;
+            // SAFETY: `settle` asks only for addresses in the window.
+            unsafe {
+                match size {
+                    1 => raw::load_u8(host).map(u64::from),
+                    2 => raw::load_u16(host).map(u64::from),
+                    4 => raw::load_u32(host).map(u64::from),
+                    _ => raw::load_u64(host),
+                }
+            }
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn store_again(&self, va: u64, size: u64, value: u64) -> Result<(), MemFault> {
+        self.settle(va, size, Access::Store, |_| {
+            let host = self.base + va;
+            // SAFETY: `settle` asks only for addresses in the window.
+            let stored = unsafe {
+                match size {
+                    1 => raw::store_u8(host, value as u8),
+                    2 => raw::store_u16(host, value as u16),
+                    4 => raw::store_u32(host, value as u32),
+                    _ => raw::store_u64(host, value),
+                }
+            };
+            stored.then_some(())
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fetch_again(&self, va: u64) -> Result<u32, MemFault> {
+        self.settle(va, 4, Access::Fetch, |map| map.fetch_hidden(self.base, va))
+    }
+
+    /// Decides about an access that failed: says why, or completes it by `again` where another
+    /// thread has mapped the page meanwhile. The map cannot change in between.
+    #[cold]
+    #[inline(never)]
+    fn settle<T>(
+        &self,
+        va: u64,
+        size: u64,
+        access: Access,
+        again: impl FnOnce(&Map) -> Option<T>,
+    ) -> Result<T, MemFault> {
+        let fault = |why| MemFault { va, access, why };
+        let map = self.window.lock();
+        if let Some(why) = map.forbids(va, size, access) {
+            return Err(fault(why));
+        }
+        // What the map allows and the host refuses is a page behind the end of its file.
+        again(&map).ok_or_else(|| fault(FaultKind::BusError))
     }
 }
-
-/// Guest memory, shared by the threads of a guest.
-#[derive(Debug)]
-pub struct AddressSpace;
