@@ -8,12 +8,14 @@
 //!
 //! * `page`: sizes, protections, faults, errors. `raw`: the host instructions that may fault.
 //! * `regions`: the map as a list. `executable`: the pages that may be fetched from.
-//! * `user`: reserving and mapping. `remap`: moving and growing. `copy`: ranges of bytes.
+//! * `user`: the reservation. `map`: mapping, unmapping, protecting. `remap`: moving and growing,
+//!   advice. `copy`: ranges of bytes.
 
 mod context;
 mod copy;
 mod executable;
 mod host_fault;
+mod map;
 mod page;
 mod quick;
 mod raw;
@@ -28,12 +30,13 @@ pub use host_fault::{
     HostFault, Resolver, SentHook, install_alt_stack, register_fpe_resolver, register_resolver,
     set_sent_hook,
 };
+pub use map::{Backing, Frozen, MapRequest, Place};
 pub use page::{
     Access, FaultKind, GUARD_SIZE, MapError, MemFault, PAGE_SIZE, Prot, WINDOW_SIZE, WindowError,
 };
 pub use regions::{FileId, Region};
 pub use remap::{Advice, RemapPlace};
-pub use user::{Backing, Frozen, MapRequest, Place, WindowKind};
+pub use user::WindowKind;
 
 use user::{Map, UserWindow};
 

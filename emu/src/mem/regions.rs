@@ -84,7 +84,7 @@ impl Regions {
 
     /// The regions that touch `[start, end)`, in order, not cut.
     pub(super) fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Region> {
-        let first = self.find(start).map_or(start, |r| r.start);
+        let first = self.find(start).filter(|_| start < end).map_or(start, |r| r.start);
         self.by_start.range(first..end.max(first)).map(|(_, r)| r)
     }
 
