@@ -248,7 +248,10 @@ impl Environment for Linux {
         match self.task.stop {
             None => Flow::Continue,
             Some(outcome) => {
-                self.process.end(outcome);
+                // A signal ends all threads; an exit has said itself what it ends.
+                if matches!(outcome, Outcome::Signalled { .. }) {
+                    self.process.end(outcome);
+                }
                 self.leave();
                 Flow::Stop(outcome)
             }
