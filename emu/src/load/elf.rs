@@ -10,6 +10,8 @@ use super::image::{Image, ImageKind, Segment, Symbol};
 /// End of the user address range (TASK_SIZE of Linux on Alpha).
 pub const MAX_ADDRESS: u64 = 1 << 42;
 
+/// Lowest address that a program may ask for: page 0 is never mapped.
+const MIN_ADDRESS: u64 = 0x2000;
 /// Largest memory image that is not absurd.
 const MAX_SEGMENT: u64 = 1 << 36;
 /// More program headers than any linker makes.
@@ -214,7 +216,7 @@ pub fn parse(data: &[u8]) -> Result<Image, ElfError> {
     for ph in headers {
         match ph.p_type(endian) {
             elf::PT_LOAD => {
-                if let Some(segment) = load_segment(data, ph, endian)? {
+                if let Some(segment) = load_segment(data, ph, endian, kind == ImageKind::Relocatable)? {
                     // The segment that holds the table of headers shows where it is in memory.
                     let offset = ph.p_offset(endian);
                     let size = u64::from(phnum) * 56;
@@ -259,6 +261,7 @@ fn load_segment(
     data: &[u8],
     ph: &Header64,
     endian: Endianness,
+    relocatable: bool,
 ) -> Result<Option<Segment>, ElfError> {
     let (vaddr, size) = (ph.p_vaddr(endian), ph.p_memsz(endian));
     if size == 0 {
@@ -271,6 +274,7 @@ fn load_segment(
         )));
     }
     let fits = vaddr.checked_add(size).is_some_and(|end| end <= MAX_ADDRESS);
+    let fits = fits && (vaddr >= MIN_ADDRESS || relocatable);
     if !fits || size > MAX_SEGMENT {
         return Err(ElfError::OutsideWindow { vaddr, size });
     }

@@ -2,6 +2,8 @@
 
 mod elf;
 mod image;
+#[cfg(test)]
+mod tests;
 
 pub use elf::{ElfError, MAX_ADDRESS, parse};
 pub use image::{Image, ImageKind, Segment, Symbol};
