@@ -205,10 +205,21 @@ impl Bounds {
         }
         let result = self.result(insn);
         match insn.op.kind() {
-            Kind::Alu | Kind::AluV | Kind::Cmov | Kind::Ftoi | Kind::Amask | Kind::Implver
+            Kind::Alu
+            | Kind::AluV
+            | Kind::Cmov
+            | Kind::Ftoi
+            | Kind::Amask
+            | Kind::Implver
             | Kind::StoreConditional => self.set(insn.c, result),
-            Kind::Lea | Kind::Load | Kind::LoadUnaligned | Kind::LoadLocked | Kind::Branch
-            | Kind::Jump | Kind::Rpcc | Kind::IntrFlag => self.set(insn.a, result),
+            Kind::Lea
+            | Kind::Load
+            | Kind::LoadUnaligned
+            | Kind::LoadLocked
+            | Kind::Branch
+            | Kind::Jump
+            | Kind::Rpcc
+            | Kind::IntrFlag => self.set(insn.a, result),
             Kind::Pal => self.set(0, Bound::UNKNOWN),
             _ => {}
         }

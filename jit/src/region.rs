@@ -235,9 +235,9 @@ fn ender(insn: &Insn) -> Option<Ender> {
 fn stops(insn: &Insn, vcpu: &Vcpu) -> bool {
     insn.op == Opcode::MtFpcr
         || insn.op == Opcode::CallPal
-        && match vcpu.pal {
-            PalVariant::Osf1 => !Osf::from_code(insn.imm as u32).is_some_and(Osf::is_inline),
-        }
+            && match vcpu.pal {
+                PalVariant::Osf1 => !Osf::from_code(insn.imm as u32).is_some_and(Osf::is_inline),
+            }
 }
 
 /// Cuts the discovered instructions into blocks and numbers them in reverse postorder.
@@ -267,8 +267,7 @@ fn build(entry: u64, found: &BTreeMap<u64, Found>, leaders: &BTreeSet<u64>) -> R
                             break Term::Cond { taken, fall: target(next) };
                         }
                         Some(Ender::Call) => {
-                            let callee =
-                                (insn.op == Opcode::Bsr).then(|| insn.branch_target(pc));
+                            let callee = (insn.op == Opcode::Bsr).then(|| insn.branch_target(pc));
                             break Term::Call { callee, ret: target(next) };
                         }
                         Some(Ender::Leave) if insn.op == Opcode::Ret => break Term::Ret,
@@ -336,12 +335,7 @@ fn reorder(mut blocks: Vec<Block>, entry: usize) -> Region {
                 Term::Call { callee, ret } => Term::Call { callee, ret: renumber(ret) },
                 other => other,
             };
-            Block {
-                pc: b.pc,
-                insns: std::mem::take(&mut b.insns),
-                term,
-                loop_head: heads[old],
-            }
+            Block { pc: b.pc, insns: std::mem::take(&mut b.insns), term, loop_head: heads[old] }
         })
         .collect();
     Region { blocks }
