@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use crate::cmd::run;
-
 const BUILT_IN: &str = include_str!("../definitions/engines.toml");
 
 /// One engine as defined by `definitions/engines.toml` or the user's configuration.
@@ -170,7 +168,7 @@ impl EngineSpec {
     /// Why it cannot run here; `None` if it can. (Whether a native twin was built is the catalogue's to say.)
     pub fn missing(&self) -> Option<String> {
         if self.in_tree {
-            return (!run::BUILT.contains(&self.name.as_str()))
+            return (!crate::guest::is_built(&self.name))
                 .then(|| "not part of this build".to_owned());
         }
         let tool = &self.command[0];

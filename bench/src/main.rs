@@ -6,6 +6,7 @@ mod cmd;
 mod collect;
 mod engines;
 mod fingerprint;
+mod guest;
 mod measure;
 mod plan;
 mod record;

@@ -1,25 +1,21 @@
-//! `axplab run`: checks what the user asked for, then hands one plain value to `execute`, which runs the guest.
+//! `axplab run`: checks what the user asked for, then hands one plain value to `guest::execute`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 
-use crate::Outcome;
 use crate::cli::RunArgs;
+use crate::{Outcome, guest};
 
 /// The engines that `--engine` takes.
-pub const ENGINES: &[&str] = &["interp", "baseline", "opt", "auto"];
-
-/// Those of them that `execute` can start; `axplab list` and the lab's in-tree columns go by this list.
-pub const BUILT: &[&str] = &[];
+pub const ENGINES: &[&str] = &["interp", "interp-match", "baseline", "opt", "auto"];
 
 /// The CPU models that `--cpu` takes.
 pub const CPUS: &[&str] = &["ev4", "ev5", "ev56", "pca56", "ev6", "ev67"];
 
 /// What to run and how: checked names, no clap types.
 #[derive(Debug)]
-#[allow(dead_code, reason = "read by `execute`")]
 pub struct RunOptions {
     /// One of `ENGINES`.
     pub engine: String,
@@ -43,7 +39,6 @@ pub struct RunOptions {
 
 /// How the guest ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(dead_code, reason = "made by `execute`")]
 pub enum ExitStatus {
     /// It exited with this status.
     Exited(u8),
@@ -53,16 +48,10 @@ pub enum ExitStatus {
 
 /// Runs the guest program and ends as it ends.
 pub fn run(args: RunArgs) -> anyhow::Result<Outcome> {
-    Ok(match execute(options(args)?)? {
+    Ok(match guest::execute(options(args)?)? {
         ExitStatus::Exited(status) => Outcome::Status(status),
         ExitStatus::Signalled(signal) => Outcome::Signal(signal),
     })
-}
-
-/// Runs the guest: reads and loads the program, builds the engine, drives it to the guest's end.
-fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
-    tracing::debug!(?opts, "run");
-    bail!("engine `{}` is not part of this build yet; see `axplab list`", opts.engine)
 }
 
 fn options(args: RunArgs) -> anyhow::Result<RunOptions> {
