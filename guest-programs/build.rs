@@ -94,7 +94,6 @@ fn strings(list: &toml::Value) -> Vec<String> {
 /// The host's C compiler (the CC variables, else `cc`) and the first line of its version.
 fn find_compiler() -> Result<(PathBuf, String), String> {
     let tool = cc::Build::new()
-        .cargo_metadata(false)
         .opt_level(2)
         .try_get_compiler()
         .map_err(|e| format!("no C compiler on this host when axplab was built: {e}"))?;
