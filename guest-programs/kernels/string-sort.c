@@ -27,7 +27,14 @@ static AX_NOINLINE void resize(u64 i, u64 length)
     if (grow == 0 || i == strings - 1) return;
     u64 tail = offset[strings - 1] + arena[offset[strings - 1]] + 1 - offset[i + 1];
     lib_memmove(arena + offset[i + 1] + grow, arena + offset[i + 1], tail);
-    for (u64 j = i + 1; j < strings; j++) offset[j] += (u64)grow;
+    u64 j = i + 1;
+    for (; j + 4 <= strings; j += 4) {
+        offset[j] += (u64)grow;
+        offset[j + 1] += (u64)grow;
+        offset[j + 2] += (u64)grow;
+        offset[j + 3] += (u64)grow;
+    }
+    for (; j < strings; j++) offset[j] += (u64)grow;
 }
 
 static void exchange(u64 a, u64 b)

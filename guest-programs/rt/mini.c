@@ -45,6 +45,8 @@ void *ax_memmove(void *to, const void *from, u64 bytes)
             u64 a = from4[0].v, b = from4[1].v, c = from4[2].v, e = from4[3].v;
             to4[0] = a, to4[1] = b, to4[2] = c, to4[3] = e;
         }
+        for (; bytes >= 8; bytes -= 8, d += 8, s += 8)
+            *(word_alias *)d = ((const struct loose *)s)->v;
         while (bytes--) *d++ = *s++;
     } else {
         for (; bytes && ((u64)(d + bytes) & 7); bytes--) d[bytes - 1] = s[bytes - 1];
@@ -54,6 +56,8 @@ void *ax_memmove(void *to, const void *from, u64 bytes)
             u64 a = from4[0].v, b = from4[1].v, c = from4[2].v, e = from4[3].v;
             to4[0] = a, to4[1] = b, to4[2] = c, to4[3] = e;
         }
+        for (; bytes >= 8; bytes -= 8)
+            *(word_alias *)(d + bytes - 8) = ((const struct loose *)(s + bytes - 8))->v;
         while (bytes--) d[bytes] = s[bytes];
     }
     return to;
