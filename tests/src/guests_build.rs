@@ -1,6 +1,7 @@
 //! Builds the prebuilt guest ELF files with the Alpha cross compiler: `cargo xtask guests`
 //! writes them and their hashes, `cargo xtask guests --check` and the tests only compare.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
@@ -116,6 +117,8 @@ pub fn guests(check: bool) -> Result<()> {
     fs::create_dir_all(folder.join("elf"))?;
     for (elf, committed, bytes) in &built {
         fs::write(committed, bytes).with_context(|| committed.display().to_string())?;
+        // qemu-alpha and the kernel only run what is executable.
+        fs::set_permissions(committed, fs::Permissions::from_mode(0o755))?;
         text = with_hash(&text, &elf.file, &sha256_hex(bytes))?;
     }
     Catalogue::parse(&text)?;
