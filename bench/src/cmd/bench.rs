@@ -47,6 +47,7 @@ pub fn bench(args: BenchArgs) -> anyhow::Result<Outcome> {
         let message = "interrupted: what was measured by then is kept, the rest is missing";
         record.warnings.push(Warning::general("interrupted", message));
     }
+    record.warnings.extend(collect::starved(&record.rows));
     record.indices = collect::indices(&all_rows, &record.rows);
     if let Some(path) = json {
         record.write(path)?;
