@@ -5,13 +5,17 @@
 //!
 //! * 0: [`isa`], [`sem`], [`fp`] - pure
 //! * 1: [`mem`], [`cpu`]
-//! * 2: [`engine`], `block`
-//! * 3: `interp`, `load`
-//! * 4: `linux`
+//! * 2: [`engine`], [`block`]
+//! * 3: [`interp`], [`load`]
+//! * 4: [`linux`]
 
+pub mod block;
 pub mod cpu;
 pub mod engine;
 pub mod fp;
+pub mod interp;
 pub mod isa;
+pub mod load;
+pub mod linux;
 pub mod mem;
 pub mod sem;

@@ -1,7 +1,8 @@
 //! The state of one processor and what makes it stop.
 
 mod exit;
+pub mod lock;
 mod state;
 
 pub use exit::{ArithTrap, Exit};
-pub use state::{Cpu, LOCK_FREE, Vcpu};
+pub use state::{Cpu, LOCK_FREE, UnalignedPolicy, Vcpu};

@@ -1,5 +1,6 @@
 //! Architectural state of a processor, laid out so that compiled code addresses it by offset.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -30,12 +31,14 @@ pub struct Cpu {
     pub unique: u64,
     /// Virtual address of the datum that LDx_L locked, or [`LOCK_FREE`].
     pub lock_addr: u64,
-    /// The datum as LDx_L read it.
+    /// The aligned quadword that holds the locked datum, as LDx_L read it.
     pub lock_value: u64,
     /// Flag that RS sets and RC clears (AARM 4.12).
     pub intr_flag: u64,
     /// Instructions retired; kept by counted runs only.
     pub count: u64,
+    /// The other quadword of the 16-byte lock range, as LDx_L read it.
+    pub lock_other: u64,
 }
 
 impl Default for Cpu {
@@ -52,6 +55,7 @@ impl Default for Cpu {
             lock_value: 0,
             intr_flag: 0,
             count: 0,
+            lock_other: 0,
         }
     }
 }
@@ -68,6 +72,17 @@ impl Cpu {
     }
 }
 
+/// What becomes of a load or store of an unaligned datum, other than LDx_L, STx_C and the VAX
+/// floating-point ones, which always stop with [`Exit::Unaligned`](super::Exit::Unaligned).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum UnalignedPolicy {
+    /// Performed, as the operating system's fix-up would (the default of Linux).
+    #[default]
+    Fixup,
+    /// [`Exit::Unaligned`](super::Exit::Unaligned) with nothing done.
+    Trap,
+}
+
 /// A processor and the memory it sees. One per guest thread; memory is shared between them.
 pub struct Vcpu {
     /// Registers and flags.
@@ -78,11 +93,32 @@ pub struct Vcpu {
     pub model: CpuModel,
     /// What CALL_PAL functions mean.
     pub pal: PalVariant,
+    /// Whether unaligned data trap. May be changed between two calls of an engine.
+    pub unaligned: UnalignedPolicy,
+    /// Set by an engine when it is entered: instructions are being counted in `cpu.count`, and
+    /// RPCC answers with that number, so that counted runs repeat exactly.
+    pub counted: bool,
+}
+
+impl fmt::Debug for Vcpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vcpu")
+            .field("cpu", &self.cpu)
+            .field("model", &self.model)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Vcpu {
     /// A processor in its start-up state: registers zero, FPCR as Linux hands it to a program.
     pub fn new(mem: Arc<AddressSpace>, model: CpuModel) -> Self {
-        Vcpu { cpu: Box::default(), mem, model, pal: PalVariant::Osf1 }
+        Vcpu {
+            cpu: Box::default(),
+            mem,
+            model,
+            pal: PalVariant::Osf1,
+            unaligned: UnalignedPolicy::default(),
+            counted: false,
+        }
     }
 }

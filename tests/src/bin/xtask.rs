@@ -1,4 +1,4 @@
-//! Project chores behind one door: `cargo xtask guests [--check]`.
+//! Project chores behind one door: `cargo xtask ci | bless | docs | guests`. Parses and dispatches.
 
 use anyhow::Result;
 use axp_tests::guests_build;
