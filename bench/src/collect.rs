@@ -86,12 +86,8 @@ pub fn warnings(
     let mut warnings = Vec::new();
     let Some(summary) = stats::Summary::new(&result.samples) else { return warnings };
     let count = result.samples.len();
-    if count < warning::FEW_SAMPLES {
-        let why = match count < settings.samples as usize {
-            true => " (a sample takes long)",
-            false => "",
-        };
-        let message = format!("only {count} samples{why}");
+    if count < warning::FEW_SAMPLES && count < settings.samples as usize {
+        let message = format!("only {count} samples, each takes long");
         warnings.push(Warning::cell("few-samples", row, engine, message));
     }
     if summary.spread() > warning::NOISE {
