@@ -72,6 +72,31 @@ pub fn compile(catalogue: &Catalogue, program: &Program, elf: &Elf, target: &Pat
     Ok(())
 }
 
+/// Compiles a hosted C program of `guest-programs/c` (name without `.c`) for Alpha, against
+/// glibc, with further `flags` such as `-static`; tests do this when they run, since such files
+/// are not committed.
+pub fn compile_hosted(
+    catalogue: &Catalogue,
+    name: &str,
+    flags: &[&str],
+    target: &Path,
+) -> Result<()> {
+    let command = &catalogue.toolchain.command;
+    let output = Command::new(command)
+        .args(["-O2", "-std=gnu17", "-mieee"])
+        .args(flags)
+        .arg("-o")
+        .arg(target)
+        .arg(folder().join("c").join(format!("{name}.c")))
+        .arg("-lm")
+        .output()
+        .with_context(|| format!("cannot run {command}"))?;
+    if !output.status.success() {
+        bail!("{name}.c does not compile:\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
+
 /// Rebuilds every guest; with `check`, only compares with the committed files.
 pub fn guests(check: bool) -> Result<()> {
     let folder = folder();
