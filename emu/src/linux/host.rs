@@ -158,22 +158,26 @@ const ABORT_OFFSET: i64 = 41;
 /// A system call that a signal can keep from beginning: `(attention, nr, args)` in rdi, rsi, rdx.
 /// Returns what the kernel does, or -EINTR without a call if `attention` is set.
 #[unsafe(naked)]
-unsafe extern "C" fn interruptible(attention: *const AtomicU32, nr: i64, args: *const [u64; 6]) -> i64 {
+unsafe extern "C" fn interruptible(
+    attention: *const AtomicU32,
+    nr: i64,
+    args: *const [u64; 6],
+) -> i64 {
     naked_asm!(
-        "mov rax, rsi",            // 0, 3 bytes
-        "mov r11, rdi",            // 3, 3
-        "mov rcx, rdx",            // 6, 3
-        "mov rdi, [rcx]",          // 9, 3
-        "mov rsi, [rcx + 8]",      // 12, 4
-        "mov rdx, [rcx + 16]",     // 16, 4
-        "mov r10, [rcx + 24]",     // 20, 4
-        "mov r8, [rcx + 32]",      // 24, 4
-        "mov r9, [rcx + 40]",      // 28, 4
-        "cmp dword ptr [r11], 0",  // 32, 4
-        "jne 2f",                  // 36, 2
-        "syscall",                 // 38, 2
-        "ret",                     // 40, 1
-        "2: mov rax, -4",          // 41
+        "mov rax, rsi",           // 0, 3 bytes
+        "mov r11, rdi",           // 3, 3
+        "mov rcx, rdx",           // 6, 3
+        "mov rdi, [rcx]",         // 9, 3
+        "mov rsi, [rcx + 8]",     // 12, 4
+        "mov rdx, [rcx + 16]",    // 16, 4
+        "mov r10, [rcx + 24]",    // 20, 4
+        "mov r8, [rcx + 32]",     // 24, 4
+        "mov r9, [rcx + 40]",     // 28, 4
+        "cmp dword ptr [r11], 0", // 32, 4
+        "jne 2f",                 // 36, 2
+        "syscall",                // 38, 2
+        "ret",                    // 40, 1
+        "2: mov rax, -4",         // 41
         "ret",
     )
 }

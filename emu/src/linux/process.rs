@@ -81,7 +81,10 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Waits on a condition with the same tolerance as [`lock`].
-pub(super) fn lock_again<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+pub(super) fn lock_again<'a, T>(
+    condition: &Condvar,
+    guard: MutexGuard<'a, T>,
+) -> MutexGuard<'a, T> {
     condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -360,9 +363,7 @@ pub fn prctl(c: &mut Call<'_>) -> SysResult {
             c.write_u32(x, abi::signal_from_host(signal) as u32)?;
             Ok(0)
         }
-        libc::PR_SET_NAME | libc::PR_GET_NAME => {
-            c.host(libc::SYS_prctl, &[option, c.buf(x, 16)?])
-        }
+        libc::PR_SET_NAME | libc::PR_GET_NAME => c.host(libc::SYS_prctl, &[option, c.buf(x, 16)?]),
         libc::PR_GET_DUMPABLE
         | libc::PR_SET_DUMPABLE
         | libc::PR_GET_KEEPCAPS

@@ -5,7 +5,9 @@
 
 use super::call::Call;
 use super::errno::{Errno, SysResult};
-use super::{exec, fdcalls, files, frame, ioctl, memory, net, osf, process, signals, threads, time};
+use super::{
+    exec, fdcalls, files, frame, ioctl, memory, net, osf, process, signals, threads, time,
+};
 
 /// How an argument reads in a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
