@@ -25,7 +25,7 @@ const ENGINES: &[(&str, Maker)] = &[
     ("interp", || Ok(Box::new(Interpreter::new(Dispatch::Threaded)))),
     ("interp-match", || Ok(Box::new(Interpreter::new(Dispatch::Match)))),
     ("opt", || Ok(Box::new(Opt::new()?))),
-    ("auto", || Ok(Box::new(Opt::new()?))),
+    ("auto", || Ok(Box::new(Opt::tiered()?))),
 ];
 
 /// Whether `--engine name` works in this build.

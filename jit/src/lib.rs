@@ -7,6 +7,7 @@
 //! * [`code`]: the arena and the tables that lead into it
 //! * [`region`], [`analysis`]: what is translated together, and what is known about it
 //! * [`opt`]: the engine
+//! * `cold`: what the tiered engine does with code that is not hot
 //! * `runtime`, `fault`: what compiled code calls, and what happens when it faults
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
@@ -15,6 +16,7 @@ compile_error!("axp-jit emits code for x86-64 Linux");
 mod abi;
 pub mod analysis;
 pub mod code;
+mod cold;
 mod fault;
 pub mod opt;
 pub mod region;

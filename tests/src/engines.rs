@@ -19,4 +19,8 @@ pub const ENGINES: &[EngineUnderTest] = &[
     EngineUnderTest { name: "interp-match", make: || Box::new(Interpreter::new(Dispatch::Match)) },
     EngineUnderTest { name: "interp", make: || Box::new(Interpreter::new(Dispatch::Threaded)) },
     EngineUnderTest { name: "opt", make: || Box::new(Opt::new().expect("this host is supported")) },
+    EngineUnderTest {
+        name: "auto",
+        make: || Box::new(Opt::tiered().expect("this host is supported")),
+    },
 ];

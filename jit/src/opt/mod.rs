@@ -1,7 +1,8 @@
 //! The optimising tier: regions of guest code compiled by Cranelift.
 //!
 //! [`Opt`] is the dispatcher: it finds or makes the code for a pc, enters it, and turns what comes
-//! back into guest events. `emit` holds a region's frame, the `lower_*` modules the instructions.
+//! back into guest events. As the engine `opt` it compiles on first touch, as `auto` when a block
+//! has been interpreted often enough. `emit` holds a region's frame, the `lower_*` modules the instructions.
 
 mod compile;
 mod emit;
@@ -12,7 +13,7 @@ mod lower_fp;
 mod lower_int;
 mod lower_mem;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use axp_emu::cpu::{Exit, UnalignedPolicy, Vcpu};
@@ -24,6 +25,7 @@ use axp_emu::mem::{Access, FaultKind, MemFault, WINDOW_SIZE, WindowKind};
 
 use crate::abi::{ExitKind, axp_jit_enter, word};
 use crate::code::{Arena, CodeTable};
+use crate::cold::Cold;
 use crate::fault;
 use crate::runtime::{Runtime, step_at_pc};
 
@@ -69,13 +71,26 @@ pub struct Opt {
     arena: Arena,
     tables: HashMap<Mode, CodeTable>,
     regions: Vec<Compiled>,
+    /// Entries of which no region can be made.
+    refused: HashSet<u64>,
+    /// What interprets code until it is hot; `None` compiles everything at once.
+    cold: Option<Cold>,
     runtime: Box<Runtime>,
     epoch: u64,
     stats: EngineStats,
 }
 
+/// Executions after which `auto` compiles a block: about where a compilation of some milliseconds
+/// is repaid by a region of average size.
+const HOT: u32 = 300;
+
 impl Opt {
-    /// An engine with an empty code cache.
+    /// The tiered engine `auto`.
+    pub fn tiered() -> Result<Self, CompileError> {
+        Ok(Opt { cold: Some(Cold::new(HOT)), ..Opt::new()? })
+    }
+
+    /// The engine `opt`, with an empty code cache.
     pub fn new() -> Result<Self, CompileError> {
         fault::install();
         Ok(Opt {
@@ -83,6 +98,8 @@ impl Opt {
             arena: Arena::new(ARENA_SIZE)?,
             tables: HashMap::new(),
             regions: Vec::new(),
+            refused: HashSet::new(),
+            cold: None,
             runtime: Box::new(Runtime { vcpu: std::ptr::null_mut(), pending: None }),
             epoch: 0,
             stats: EngineStats::default(),
@@ -109,17 +126,25 @@ impl Opt {
             table.cache_jump(pc, code);
             return Some(code);
         }
+        if self.cold.as_mut().is_some_and(|cold| !cold.is_hot(pc)) || self.refused.contains(&pc) {
+            return None;
+        }
         let start = Instant::now();
         let code = self.compile(vcpu, mode);
         self.stats.translate += start.elapsed();
         match code {
-            Ok(code) => code,
+            Ok(Some(code)) => Some(code),
+            Ok(None) => {
+                self.refused.insert(pc);
+                None
+            }
             Err(CompileError::Arena(_)) => {
                 self.clear();
                 self.compile(vcpu, mode).ok().flatten()
             }
             Err(error) => {
                 tracing::debug!("region at {pc:#x}: {error}");
+                self.refused.insert(pc);
                 None
             }
         }
@@ -160,6 +185,10 @@ impl Opt {
 
     /// Drops regions made from code in `[start, end)` that no longer reads the same.
     fn revalidate(&mut self, vcpu: &Vcpu, start: u64, end: u64) {
+        self.refused.clear();
+        if let Some(cold) = &mut self.cold {
+            cold.invalidate(vcpu, start, end);
+        }
         for region in &mut self.regions {
             let touched = region.ranges.iter().any(|&(s, e, _)| s < end && start < e);
             let same = |&(s, e, hash): &(u64, u64, u64)| hash_code(vcpu, s, e) == hash;
@@ -220,7 +249,7 @@ fn hash_code(vcpu: &Vcpu, start: u64, end: u64) -> u64 {
 
 impl Engine for Opt {
     fn name(&self) -> &'static str {
-        "opt"
+        if self.cold.is_some() { "auto" } else { "opt" }
     }
 
     fn run(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
@@ -251,7 +280,11 @@ impl Engine for Opt {
             }
             mode = Opt::mode(vcpu, limit);
             let Some(code) = self.code(vcpu, mode) else {
-                match step_at_pc(vcpu) {
+                let result = match &mut self.cold {
+                    Some(cold) => cold.run(vcpu, end),
+                    None => step_at_pc(vcpu),
+                };
+                match result {
                     Ok(()) => continue,
                     Err(exit) => return exit,
                 }
