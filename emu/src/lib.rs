@@ -15,7 +15,7 @@ pub mod engine;
 pub mod fp;
 pub mod interp;
 pub mod isa;
-pub mod load;
 pub mod linux;
+pub mod load;
 pub mod mem;
 pub mod sem;

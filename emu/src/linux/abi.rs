@@ -362,7 +362,10 @@ mod tests {
     #[test]
     fn open_flags_survive_the_way_to_the_host_and_back() {
         for flags in [0, 0o1001, 0o2002, 0o10000000, 0o20040000, 0o40000, 0o100100000 | 2] {
-            assert_eq!(open_flags_from_host(open_flags_to_host(flags)) & !0o40000, flags & !0o40000);
+            assert_eq!(
+                open_flags_from_host(open_flags_to_host(flags)) & !0o40000,
+                flags & !0o40000
+            );
         }
         assert_eq!(open_flags_to_host(0o400000), 0);
     }

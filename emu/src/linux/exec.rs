@@ -129,8 +129,7 @@ fn run(c: &mut Call<'_>, guest_path: Vec<u8>, argv: u64, envp: u64) -> SysResult
                 let prefix = &c.linux.process.exec_prefix;
                 let Some(command) = prefix.first() else { return Err(Errno::ENOEXEC) };
                 let command = CString::new(command.as_bytes()).map_err(|_| Errno::EINVAL)?;
-                let mut new: Vec<Vec<u8>> =
-                    prefix.iter().map(|s| s.as_bytes().to_vec()).collect();
+                let mut new: Vec<Vec<u8>> = prefix.iter().map(|s| s.as_bytes().to_vec()).collect();
                 let mut rest = argv.into_iter();
                 new.push(b"-0".to_vec());
                 new.push(rest.next().unwrap_or_default());

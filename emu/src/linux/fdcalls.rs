@@ -197,11 +197,8 @@ fn masked(
     let mask = c.read_u64(mask_at)? & !(1 << 8 | 1 << 16);
     let old = std::mem::replace(&mut c.linux.task.mask, mask);
     let host = super::host::without_faults(abi::mask_to_host(mask));
-    let result = if c.linux.has_deliverable() {
-        Err(Errno::INTERRUPTED)
-    } else {
-        wait(c, Some(&host))
-    };
+    let result =
+        if c.linux.has_deliverable() { Err(Errno::INTERRUPTED) } else { wait(c, Some(&host)) };
     if result == Err(Errno::INTERRUPTED) {
         // The handler runs under the temporary mask and returns to the old one.
         c.linux.task.saved_mask = Some(old);

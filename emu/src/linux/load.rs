@@ -192,7 +192,8 @@ fn map_image(
     }
     // Rights last, page ranges merged where segments share a page.
     let rights = |page: u64| {
-        let covering = image.segments.iter().filter(|s| s.vaddr < page + PAGE_SIZE && s.end() > page);
+        let covering =
+            image.segments.iter().filter(|s| s.vaddr < page + PAGE_SIZE && s.end() > page);
         covering.fold(Prot::empty(), |prot, s| {
             let mut own = Prot::empty();
             own.set(Prot::READ, s.read);

@@ -97,12 +97,7 @@ pub fn mmap(c: &mut Call<'_>) -> SysResult {
     Ok(c.vcpu.mem.map(&request)?)
 }
 
-fn map_file(
-    c: &Call<'_>,
-    request: MapRequest<'_>,
-    fd: BorrowedFd<'_>,
-    offset: u64,
-) -> SysResult {
+fn map_file(c: &Call<'_>, request: MapRequest<'_>, fd: BorrowedFd<'_>, offset: u64) -> SysResult {
     let request = MapRequest { backing: Backing::File { fd, offset }, ..request };
     Ok(c.vcpu.mem.map(&request)?)
 }

@@ -272,10 +272,7 @@ impl Linux {
                     DefaultAction::Ignore => {}
                     DefaultAction::Stop => {
                         let pid = u64::from(std::process::id());
-                        let _ = host::call(
-                            libc::SYS_kill,
-                            [pid, libc::SIGSTOP as u64, 0, 0, 0, 0],
-                        );
+                        let _ = host::call(libc::SYS_kill, [pid, libc::SIGSTOP as u64, 0, 0, 0, 0]);
                     }
                     DefaultAction::Terminate => {
                         let (pc, addr) = (vcpu.cpu.pc, info.addr());
@@ -287,8 +284,8 @@ impl Linux {
             _ => {}
         }
         let old_mask = self.task.saved_mask.take().unwrap_or(self.task.mask);
-        let on_alt = action.flags & SA_ONSTACK != 0
-            && self.task.altstack.flags_at(vcpu.cpu.r[30]) == 0;
+        let on_alt =
+            action.flags & SA_ONSTACK != 0 && self.task.altstack.flags_at(vcpu.cpu.r[30]) == 0;
         let top = if on_alt {
             self.task.altstack.sp.wrapping_add(self.task.altstack.size)
         } else {
@@ -406,7 +403,8 @@ pub fn rt_sigaction(c: &mut Call<'_>) -> SysResult {
     let new = match act {
         0 => None,
         at => {
-            let [handler, flags, mask] = [c.read_u64(at)?, c.read_u64(at + 8)?, c.read_u64(at + 16)?];
+            let [handler, flags, mask] =
+                [c.read_u64(at)?, c.read_u64(at + 8)?, c.read_u64(at + 16)?];
             Some(Action { handler, flags, mask, restorer })
         }
     };

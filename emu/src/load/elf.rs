@@ -216,11 +216,14 @@ pub fn parse(data: &[u8]) -> Result<Image, ElfError> {
     for ph in headers {
         match ph.p_type(endian) {
             elf::PT_LOAD => {
-                if let Some(segment) = load_segment(data, ph, endian, kind == ImageKind::Relocatable)? {
+                if let Some(segment) =
+                    load_segment(data, ph, endian, kind == ImageKind::Relocatable)?
+                {
                     // The segment that holds the table of headers shows where it is in memory.
                     let offset = ph.p_offset(endian);
                     let size = u64::from(phnum) * 56;
-                    if phdr.is_none() && offset <= phoff
+                    if phdr.is_none()
+                        && offset <= phoff
                         && phoff - offset + size <= segment.data.len() as u64
                     {
                         phdr = Some(segment.vaddr + (phoff - offset));

@@ -94,10 +94,7 @@ fn bad_files_are_named() {
 fn absurd_segments_are_refused() {
     let parse_with = |second: Header| parse(&elf(&[GOOD[0], second], &[0; 8]));
     let outside = |vaddr, size| {
-        matches!(
-            parse_with(Header(1, 6, 0, vaddr, 0, size)),
-            Err(ElfError::OutsideWindow { .. })
-        )
+        matches!(parse_with(Header(1, 6, 0, vaddr, 0, size)), Err(ElfError::OutsideWindow { .. }))
     };
     assert!(outside(MAX_ADDRESS - 8, 16));
     assert!(outside(u64::MAX - 8, 16));
