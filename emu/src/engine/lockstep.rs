@@ -161,10 +161,9 @@ pub fn memory_difference(a: &Vcpu, b: &Vcpu) -> Option<Difference> {
             let len = (end - at).min(CHUNK) as usize;
             let (l, r) = (&mut left[..len], &mut right[..len]);
             // What cannot be read (a file that is too short) cannot differ.
-            if a.mem.read_bytes(at, l).is_ok() && b.mem.read_bytes(at, r).is_ok() {
-                if let Some(i) = l.iter().zip(&*r).position(|(x, y)| x != y) {
-                    return Some(Difference::Memory(at + i as u64, l[i], r[i]));
-                }
+            let readable = a.mem.read_bytes(at, l).is_ok() && b.mem.read_bytes(at, r).is_ok();
+            if readable && let Some(i) = l.iter().zip(&*r).position(|(x, y)| x != y) {
+                return Some(Difference::Memory(at + i as u64, l[i], r[i]));
             }
             at += len as u64;
         }
