@@ -4,6 +4,10 @@
 //! fault in compiled code is offered to the resolvers that the compiler registered; anything else
 //! is a bug of the emulator, for which the previous action is put back, so that the process dies
 //! as it would have, with its core. Everything the handler does is async-signal-safe.
+//!
+//! Threads that touch guest memory must not block these signals: the kernel kills a process that
+//! faults with the signal blocked. Compiled code whose fault a resolver redirected learns the
+//! reason by doing the access once more through `AddressSpace`, outside the handler.
 
 use super::context::HostContext;
 use rustix::io::Errno;

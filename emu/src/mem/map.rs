@@ -313,6 +313,8 @@ impl AddressSpace {
         let mut map = self.window.lock();
         map.limit = limit.min(WINDOW_SIZE) & !(PAGE_SIZE - 1);
         map.search_base = base.min(map.limit) & !(PAGE_SIZE - 1);
+        let base = map.search_base;
+        map.regions.set_search_base(base);
     }
 
     /// The lowest address that can be mapped.

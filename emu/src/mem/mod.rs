@@ -1,10 +1,10 @@
 //! Guest memory: what engines load from, store to and fetch from, and personalities map.
 //!
 //! [`AddressSpace`] is the one type the rest of the emulator holds; guest threads share it in an
-//! `Arc`. Today its backing is the [`user`] window of a Linux program: 4 TB of host address space,
+//! `Arc`. Today its backing is the window (`user`) of a Linux program: 4 TB of host address space,
 //! reserved, in which the guest's mappings are host mappings. An access is a compare with the
 //! window's end and one host instruction; the host's memory management does the rest, and
-//! [`host_fault`] turns its faults into values.
+//! `host_fault` turns its faults into values.
 //!
 //! * `page`: sizes, protections, faults, errors. `raw`: the host instructions that may fault.
 //! * `regions`: the map as a list. `executable`: the pages that may be fetched from.
@@ -103,6 +103,13 @@ macro_rules! compare_exchanges {
             self.settle(va, $size, Access::Store, |_| exchange())
         }
     )*};
+}
+
+impl std::fmt::Debug for AddressSpace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = self.kind();
+        f.debug_struct("AddressSpace").field("kind", &kind).field("base", &self.base).finish()
+    }
 }
 
 impl AddressSpace {

@@ -10,6 +10,15 @@ mod model;
 const RW: Prot = Prot::READ.union(Prot::WRITE);
 const AT: u64 = 0x1_2000_0000;
 
+/// Ends the loops of a test's threads, also when the test fails.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn fault<T: std::fmt::Debug>(va: u64, access: Access, why: FaultKind) -> Result<T, MemFault> {
     Err(MemFault { va, access, why })
 }
@@ -172,6 +181,11 @@ fn searches_go_from_the_hint_then_the_base_then_the_bottom() {
     assert_eq!(mem.map(&any(AT)), Ok(AT));
     assert_eq!(mem.map(&any(AT)), Ok(AT + 2 * PAGE_SIZE));
     assert_eq!(mem.map(&any(1)), Ok(mem.lowest_address()));
+    // What becomes free is found again; a wild hint is none.
+    assert_eq!(mem.map(&any(u64::MAX)), Ok(WINDOW_SIZE / 2 + 2 * PAGE_SIZE));
+    mem.unmap(WINDOW_SIZE / 2 + PAGE_SIZE, PAGE_SIZE).unwrap();
+    assert_eq!(mem.map(&any(WINDOW_SIZE)), Ok(WINDOW_SIZE / 2 + PAGE_SIZE));
+    assert_eq!(mem.map(&any(0)), Ok(WINDOW_SIZE / 2 + 3 * PAGE_SIZE));
     mem.set_search(0x4000_0000, 0x8000_0000);
     assert_eq!(mem.map(&any(0)), Ok(0x4000_0000));
     assert_eq!(mem.map(&fixed(1, RW, 0x7000_0000)), Ok(0x7000_0000));
@@ -340,6 +354,39 @@ fn compare_exchange_counts_exactly_between_threads() {
 }
 
 #[test]
+fn a_frozen_map_is_whole_in_a_forked_child() {
+    let mem = AddressSpace::based().unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                mem.map(&fixed(PAGE_SIZE, RW, AT)).unwrap();
+                mem.unmap(AT, PAGE_SIZE).unwrap();
+            }
+        });
+        let _stop = StopOnDrop(&stop);
+        for _ in 0..50 {
+            let frozen = mem.freeze();
+            // SAFETY: the child uses the window and leaves at once.
+            let pid = unsafe { libc::fork() };
+            drop(frozen);
+            if pid == 0 {
+                let mapped = mem.region_at(AT).is_some() == mem.load_u8(AT).is_ok()
+                    && mem.map(&fixed(PAGE_SIZE, RW, AT)) == Ok(AT)
+                    && mem.store_u8(AT, 1).is_ok()
+                    && mem.load_u8(0).is_err();
+                // SAFETY: ends the child without running anything of the test's.
+                unsafe { libc::_exit(if mapped { 0 } else { 1 }) };
+            }
+            let mut status = -1;
+            // SAFETY: waits for the child that was just made.
+            assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+            assert_eq!(status, 0);
+        }
+    });
+}
+
+#[test]
 fn accesses_race_with_changes_of_the_map_without_harm() {
     let mem = AddressSpace::based().unwrap();
     let other = AT + 64 * PAGE_SIZE;
@@ -374,6 +421,7 @@ fn accesses_race_with_changes_of_the_map_without_harm() {
                 })
             })
             .collect();
+        let stopper = StopOnDrop(&stop);
         for round in 0..1000 {
             let len = (round % 4 + 1) * PAGE_SIZE;
             mem.map(&fixed(len, RW, AT)).unwrap();
@@ -387,7 +435,7 @@ fn accesses_race_with_changes_of_the_map_without_harm() {
         while mem.load_u64(AT + PAGE_SIZE).unwrap() == 0 {
             std::thread::yield_now();
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stopper);
         assert!(workers.into_iter().map(|w| w.join().unwrap()).sum::<u64>() > 0);
     });
 }

@@ -176,7 +176,7 @@ impl UserWindow {
         executable: ExecutableMap,
     ) -> Result<Self, WindowError> {
         let map = Map {
-            regions: Regions::default(),
+            regions: Regions::new(SEARCH_BASE),
             lowest: lowest_address(),
             search_base: SEARCH_BASE,
             limit: WINDOW_SIZE,
@@ -359,11 +359,13 @@ impl Map {
 
     /// The search order of Linux/Alpha (`arch_get_unmapped_area`): from the hint, from the search
     /// base, from the bottom.
-    pub(super) fn find_free(&self, hint: u64, len: u64) -> Option<u64> {
-        let hint = round_up(hint)?;
-        [hint, self.search_base, self.lowest]
+    pub(super) fn find_free(&mut self, hint: u64, len: u64) -> Option<u64> {
+        // A hint beyond every page is as good as none.
+        let hint = round_up(hint).unwrap_or(0);
+        let (base, lowest, limit) = (self.search_base, self.lowest, self.limit);
+        [hint, base, lowest]
             .into_iter()
             .skip(usize::from(hint == 0))
-            .find_map(|from| self.regions.first_free(from.max(self.lowest), len, self.limit))
+            .find_map(|from| self.regions.first_free(from.max(lowest), len, limit))
     }
 }
