@@ -218,7 +218,7 @@ pub fn sendmsg(c: &mut Call<'_>) -> SysResult {
 pub fn recvmsg(c: &mut Call<'_>) -> SysResult {
     let at = c.a[1];
     let mut message = message(c, at, false)?;
-    let flags = c.a[2] | 0;
+    let flags = c.a[2];
     let got = c.wait(libc::SYS_recvmsg, &[c.a[0], message.header.as_mut_ptr() as u64, flags])?;
     finish(c, at, &mut message)?;
     Ok(got)
