@@ -23,6 +23,7 @@ mod ioctl;
 mod ipc;
 mod load;
 mod memory;
+mod missing;
 mod net;
 mod osf;
 mod process;
@@ -43,7 +44,7 @@ pub use errno::Errno;
 pub use host::die_by_signal;
 pub use load::{LinuxOptions, LoadError};
 pub use process::{Process, Runner, Tracer};
-pub use table::{Syscall, known_calls};
+pub use table::{Syscall, known_calls, missing_calls};
 
 use crate::cpu::{Exit, Vcpu};
 use crate::engine::{Environment, Flow, Outcome};

@@ -50,6 +50,8 @@ pub struct Process {
     unknown: Mutex<BTreeMap<u64, u64>>,
     /// Attached shared-memory segments: address and size.
     pub(super) attached: Mutex<BTreeMap<u64, u64>>,
+    /// Limits that are remembered, not applied: soft and hard.
+    limits: Mutex<BTreeMap<u64, [u64; 2]>>,
     /// Bits of prctl PR_SET_UNALIGN and UACPROC, in the kernel's thread-info order.
     pub(super) unaligned: AtomicU64,
 }
@@ -137,6 +139,7 @@ impl Process {
             thread_ended: Condvar::new(),
             unknown: Mutex::default(),
             attached: Mutex::default(),
+            limits: Mutex::default(),
             unaligned: AtomicU64::new(0),
         }
     }
@@ -188,6 +191,7 @@ impl Process {
             thread_ended: Condvar::new(),
             unknown: Mutex::default(),
             attached: Mutex::new(lock(&self.attached).clone()),
+            limits: Mutex::new(lock(&self.limits).clone()),
             unaligned: AtomicU64::new(self.unaligned_bits()),
         }
     }
@@ -318,8 +322,7 @@ fn resource_to_host(resource: u64) -> u64 {
 /// RLIM_INFINITY of Alpha's getrlimit and setrlimit; prlimit64 has all ones, as everywhere.
 const INFINITY: u64 = i64::MAX as u64;
 
-/// Limits that bound the emulator's memory as well as the guest's: remembered by nobody, but
-/// setting them must not end the emulator.
+/// Limits that would bound the emulator's memory as well as the guest's: only remembered.
 fn bounds_the_emulator(resource: u64) -> bool {
     [libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_STACK].map(u64::from).contains(&resource)
 }
@@ -335,6 +338,16 @@ fn limits(c: &Call<'_>, pid: u64, resource: u64, new: u64, old: u64, infinity: u
     let apply = set.as_ref().filter(|_| !bounds_the_emulator(resource));
     let set_at = apply.map_or(0, |s| s.as_ptr() as u64);
     c.host(libc::SYS_prlimit64, &[pid, resource, set_at, got.as_mut_ptr() as u64])?;
+    if bounds_the_emulator(resource) {
+        let mut limits = lock(&c.linux.process.limits);
+        got = limits.get(&resource).copied().unwrap_or(got);
+        if let Some([soft, hard]) = set {
+            if soft > hard {
+                return Err(Errno::EINVAL);
+            }
+            limits.insert(resource, [soft, hard]);
+        }
+    }
     if old != 0 {
         c.write_u64(old, got[0].min(infinity))?;
         c.write_u64(old + 8, got[1].min(infinity))?;

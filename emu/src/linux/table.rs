@@ -5,6 +5,7 @@
 
 use super::call::Call;
 use super::errno::{Errno, SysResult};
+use super::missing::MISSING;
 use super::{
     exec, fdcalls, files, frame, ioctl, ipc, memory, net, osf, process, signals, threads, time,
 };
@@ -452,12 +453,39 @@ pub(super) fn row(number: u64) -> Option<&'static Syscall> {
     ROWS.get(usize::from(index).checked_sub(1)?)
 }
 
-/// Name of a call that has no row, for reports.
-pub(super) fn name_of(number: u64) -> Option<&'static str> {
-    row(number).map(|row| row.name)
+/// Name of a call, whether it has a row or not.
+pub fn name_of(number: u64) -> Option<&'static str> {
+    let missing = || {
+        let at = MISSING.binary_search_by_key(&number, |entry| entry.0).ok()?;
+        MISSING.get(at).map(|entry| entry.1)
+    };
+    row(number).map(|row| row.name).or_else(missing)
+}
+
+/// All calls that the kernel has and this table has not: number and name.
+pub fn missing_calls() -> &'static [(u64, &'static str)] {
+    MISSING
 }
 
 /// All implemented calls, in the order of the table.
 pub fn known_calls() -> &'static [Syscall] {
     ROWS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_either_done_or_missing() {
+        assert!(MISSING.is_sorted_by_key(|entry| entry.0));
+        for (number, name) in MISSING {
+            assert!(row(*number).is_none(), "{name} is done");
+        }
+        for done in known_calls() {
+            assert_eq!(name_of(done.number), Some(done.name));
+        }
+        assert_eq!(name_of(5), Some("osf_old_open"));
+        assert_eq!(name_of(9999), None);
+    }
 }
