@@ -157,6 +157,28 @@ fn conventions_are_the_kernels() {
     }
 }
 
+#[test]
+fn programs_that_go_wrong_get_linuxs_signals() {
+    if let Some(guest) = Guest::dynamic("faults") {
+        guest.check(0);
+    }
+}
+
+#[test]
+fn a_guest_reaches_its_own_memory_only() {
+    if let Some(guest) = Guest::dynamic("isolation") {
+        guest.check(0);
+        assert!(!guest.golden().contains("DONE"));
+    }
+}
+
+#[test]
+fn signals_in_numbers_lose_nothing() {
+    if let Some(guest) = Guest::dynamic("stress") {
+        guest.check(0);
+    }
+}
+
 fn load_error(path: &Path, sysroot: Option<&str>) -> String {
     let options = LinuxOptions {
         sysroot: sysroot.map(PathBuf::from),

@@ -356,13 +356,10 @@ impl Linux {
             brk: page_up(program.end),
         });
         host::install();
-        if !options.based {
-            // The Rust runtime ignores SIGPIPE for itself; the program expects the default. Based
-            // windows are for hosts that do more than run this one program.
-            host::set_action(libc::SIGPIPE, host::HostAction::Default, 0);
-            lock(&process.actions)[13] = Default::default();
-            set_name(path);
-        }
+        // The Rust runtime ignores SIGPIPE for itself; the program expects the default.
+        host::set_action(libc::SIGPIPE, host::HostAction::Default, 0);
+        lock(&process.actions)[abi::sig::PIPE as usize] = Default::default();
+        set_name(path);
         let tid = host::gettid();
         lock(&process.threads).alive.push(tid);
         let mask = abi::mask_from_host(host::mask());

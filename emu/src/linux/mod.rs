@@ -198,6 +198,8 @@ impl Linux {
     /// Ends the calling thread with `status`; the process too if it is the last one.
     pub(crate) fn end_thread(&mut self, vcpu: &mut Vcpu, status: i32) {
         threads::release(self, vcpu);
+        // From here on signals are for the others.
+        host::set_mask(u64::MAX);
         let mut threads = process::lock(&self.process.threads);
         threads.alive.retain(|&tid| tid != self.task.tid);
         if threads.alive.is_empty() {

@@ -218,6 +218,7 @@ impl Process {
         for &tid in threads.alive.iter().filter(|&&tid| tid != me) {
             host::poke(tid);
         }
+        self.thread_ended.notify_all();
     }
 
     /// How the process ends, if that is decided.

@@ -36,10 +36,8 @@ pub fn special(process: &Process, path: &[u8]) -> Option<Special> {
         b"maps" => Some(Special::Bytes(maps(process))),
         b"auxv" => Some(Special::Bytes(process.auxv.clone())),
         b"cmdline" => Some(Special::Bytes(process.cmdline.clone())),
-        b"mem" | b"pagemap" | b"smaps" | b"smaps_rollup" | b"numa_maps" | b"map_files" | b"stack"
-        | b"syscall" => {
-            Some(Special::Refused(Errno::EACCES))
-        }
+        b"mem" | b"pagemap" | b"smaps" | b"smaps_rollup" | b"numa_maps" | b"map_files"
+        | b"stack" | b"syscall" => Some(Special::Refused(Errno::EACCES)),
         _ => None,
     }
 }

@@ -164,6 +164,8 @@ macro_rules! for_each_syscall {
             364 getrusage (Int, Ptr) once sized!(SYS_getrusage, 0, 144);
             371 setresgid (Int, Int, Int) once plain!(SYS_setresgid);
             372 getresgid (Ptr, Ptr, Ptr) once sized!(SYS_getresgid, 4, 4, 4);
+            368 capget (Ptr, Ptr) once sized!(SYS_capget, 8, 24);
+            369 capset (Ptr, Ptr) once sized!(SYS_capset, 8, 24);
             395 sched_setaffinity (Int, Int, Ptr) once |c| {
                 let at = c.buf(c.a[2], c.a[1])?;
                 c.host(libc::SYS_sched_setaffinity, &[c.a[0], c.a[1], at])
@@ -240,6 +242,7 @@ macro_rules! for_each_syscall {
             468 splice (Fd, Ptr, Fd, Ptr, Int, Hex) again |c| fdcalls::splice(c, libc::SYS_splice);
             469 sync_file_range (Fd, Int, Int, Hex) once plain!(SYS_sync_file_range);
             470 tee (Fd, Fd, Int, Hex) again |c| c.wait(libc::SYS_tee, &c.a[..4]);
+            471 vmsplice (Fd, Ptr, Int, Hex) again |c| fdcalls::vector(c, libc::SYS_vmsplice);
             474 epoll_pwait (Fd, Ptr, Int, Int, Ptr, Int) once fdcalls::epoll_pwait;
             476 signalfd (Fd, Ptr, Int) once |c| fdcalls::signalfd(c, 0);
             478 eventfd (Int) once |c| c.host(libc::SYS_eventfd2, &[c.a[0], 0]);
@@ -355,6 +358,8 @@ macro_rules! for_each_syscall {
             381 tkill (Int, Sig) once signals::tkill;
             424 tgkill (Int, Int, Sig) once signals::tgkill;
             492 rt_tgsigqueueinfo (Int, Int, Sig, Ptr) once signals::rt_tgsigqueueinfo;
+            412 restart_syscall () once |_| Err(Errno::EINTR);
+            534 pidfd_send_signal (Fd, Sig, Ptr, Hex) once signals::pidfd_send_signal;
             // Time.
             323 times (Ptr) once time::times;
             340 nanosleep (Ptr, Ptr) once time::nanosleep;

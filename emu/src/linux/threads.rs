@@ -7,7 +7,7 @@ use super::call::Call;
 use super::errno::{Errno, SysResult};
 use super::host;
 use super::osf;
-use super::process::lock;
+use super::process::{Process, lock};
 use super::{Linux, Task};
 use crate::cpu::{Cpu, LOCK_FREE, Vcpu};
 use crate::engine::Outcome;
@@ -131,13 +131,7 @@ fn vfork_with(c: &mut Call<'_>, flags: u64, stack: u64, child_tid: u64, tls: u64
         linux.enter(&vcpu);
         host::set_mask(abi::mask_to_host(mask));
         runner(vcpu, linux);
-        match process.ending() {
-            Some(Outcome::Signalled { signal, .. }) => {
-                host::die_by_signal(abi::signal_to_host(signal))
-            }
-            Some(Outcome::Exited(status)) => status,
-            _ => 127,
-        }
+        exit_status(&process)
     };
     let forked = host::vfork_sharing(Box::new(child));
     // The child used this thread's storage for its own mailbox.
@@ -145,6 +139,15 @@ fn vfork_with(c: &mut Call<'_>, flags: u64, stack: u64, child_tid: u64, tls: u64
     host::set_mask(host_mask);
     c.second(0);
     forked.map(|pid| pid as u64)
+}
+
+/// The status of a process whose only thread has ended; one that a signal ended dies by it here.
+fn exit_status(process: &Process) -> i32 {
+    match process.ending() {
+        Some(Outcome::Signalled { signal, .. }) => host::die_by_signal(abi::signal_to_host(signal)),
+        Some(Outcome::Exited(status)) => status,
+        _ => 127,
+    }
 }
 
 /// A processor for a child of this one.
@@ -194,7 +197,8 @@ pub fn clone(c: &mut Call<'_>) -> SysResult {
     let (go, may_go) = mpsc::sync_channel::<()>(1);
     // The new thread inherits a closed mask and opens it when its mailbox is in place.
     let mask = host::set_mask(u64::MAX);
-    let spawned = std::thread::Builder::new().name("guest".into()).spawn(move || {
+    let pid = std::process::id();
+    let spawned = std::thread::Builder::new().spawn(move || {
         task.tid = host::gettid();
         let mut linux = Linux { process, task };
         lock(&linux.process.threads).alive.push(linux.task.tid);
@@ -205,7 +209,12 @@ pub fn clone(c: &mut Call<'_>) -> SysResult {
         }
         linux.enter(&vcpu);
         host::set_mask(abi::mask_to_host(linux.task.mask));
+        let process = linux.process.clone();
         runner(vcpu, linux);
+        // If it has forked, this is the child's only thread, and its end is the child's.
+        if std::process::id() != pid {
+            std::process::exit(exit_status(&process));
+        }
     });
     host::set_mask(mask);
     if spawned.is_err() {
