@@ -105,6 +105,14 @@ int main() {
     printf("susp %d\n", got);
     sigprocmask(SIG_SETMASK, 0, &pe);
     printf("mask %d\n", sigismember(&pe, SIGUSR1));
+    got = 0;
+    kill(getpid(), SIGUSR1);
+    usleep(1000);
+    sigpending(&pe);
+    printf("process %d got %d\n", sigismember(&pe, SIGUSR1), got);
+    sigprocmask(SIG_SETMASK, &o, 0);
+    printf("unblocked got %d\n", got);
+    sigprocmask(SIG_BLOCK, &s, 0);
     raise(SIGUSR1);
     siginfo_t si;
     r = sigwaitinfo(&s, &si);

@@ -98,7 +98,7 @@ impl Mailbox {
 fn receive(signal: i32, info: &libc::siginfo_t) -> bool {
     let mailbox = CURRENT.get();
     if mailbox.is_null() {
-        return false;
+        return pass_on(signal, info);
     }
     // SAFETY: set by `enter_thread`, cleared by `leave_thread` while the mailbox lives.
     let mailbox = unsafe { &*mailbox };
@@ -117,6 +117,24 @@ fn receive(signal: i32, info: &libc::siginfo_t) -> bool {
     true
 }
 
+/// A signal for the process came to a thread that runs no guest (an engine's compiler): sends it
+/// again. The handler has closed this thread to signals, so it goes to another one.
+fn pass_on(signal: i32, info: &libc::siginfo_t) -> bool {
+    // SAFETY: getpid is async-signal-safe.
+    let pid = unsafe { libc::getpid() };
+    let info = ptr::from_ref(info) as u64;
+    let (pid, nr) = (pid as u64, signal as u64);
+    let sent = if !FAULT_SIGNALS.contains(&signal) {
+        call(libc::SYS_rt_sigqueueinfo, [pid, nr, info, 0, 0, 0])
+    } else if gettid() as u64 != pid {
+        // Cannot be blocked here: goes to the first thread.
+        call(libc::SYS_rt_tgsigqueueinfo, [pid, pid, nr, info, 0, 0])
+    } else {
+        return false;
+    };
+    sent.is_ok()
+}
+
 /// Signals that mean a fault are never blocked on the host: a blocked fault ends the process.
 pub const FAULT_SIGNALS: [i32; 5] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
@@ -125,9 +143,10 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     // SAFETY: the kernel passes valid pointers to an SA_SIGINFO handler.
     unsafe {
         let context = &mut *context.cast::<libc::ucontext_t>();
-        if !receive(signal, &*info) {
+        if signal == poke_signal() && CURRENT.get().is_null() {
             return;
         }
+        receive(signal, &*info);
         if signal != poke_signal() {
             // One in flight: the kernel keeps the rest pending until the guest has this one.
             libc::sigfillset(&mut context.uc_sigmask);
