@@ -97,6 +97,10 @@ pub struct Vcpu {
     pub model: CpuModel,
     /// What CALL_PAL functions mean.
     pub pal: PalVariant,
+    /// Whether a fault shows every register exactly. A personality sets it when somebody can look:
+    /// a handler of the guest, a debugger. Otherwise an engine owes `pc` and the address only,
+    /// since such a fault ends the program. May be changed between two calls of an engine.
+    pub precise: bool,
     /// Whether unaligned data trap. May be changed between two calls of an engine.
     pub unaligned: UnalignedPolicy,
     /// Set by an engine when it is entered: instructions are being counted in `cpu.count`, and
@@ -121,6 +125,7 @@ impl Vcpu {
             mem,
             model,
             pal: PalVariant::Osf1,
+            precise: false,
             unaligned: UnalignedPolicy::default(),
             counted: false,
         }

@@ -17,6 +17,7 @@ pub mod sig {
     pub const KILL: i32 = 9;
     pub const BUS: i32 = 10;
     pub const SEGV: i32 = 11;
+    pub const PIPE: i32 = 13;
     pub const URG: i32 = 16;
     pub const STOP: i32 = 17;
     pub const TSTP: i32 = 18;

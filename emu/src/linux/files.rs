@@ -25,7 +25,8 @@ fn open_at(c: &mut Call<'_>, dir: u64, path: u64, flags: u64, mode: u64) -> SysR
         None => {}
     }
     let path = c.linux.process.host_path(&guest);
-    c.wait(libc::SYS_openat, &[dir, path.as_ptr() as u64, host_flags, mode])
+    let fd = c.wait(libc::SYS_openat, &[dir, path.as_ptr() as u64, host_flags, mode])?;
+    procfs::check_opened(&c.linux.process, fd, host_flags)
 }
 
 /// open.
@@ -48,7 +49,9 @@ pub fn openat2(c: &mut Call<'_>) -> SysResult {
     if resolve != 0 {
         let path = CString::new(c.guest_path(path)?).map_err(|_| Errno::EINVAL)?;
         let how = [abi::open_flags_to_host(flags), mode, resolve];
-        return c.wait(libc::SYS_openat2, &[dir, path.as_ptr() as u64, how.as_ptr() as u64, 24]);
+        let args = [dir, path.as_ptr() as u64, how.as_ptr() as u64, 24];
+        let fd = c.wait(libc::SYS_openat2, &args)?;
+        return procfs::check_opened(&c.linux.process, fd, how[0]);
     }
     open_at(c, dir, path, flags, mode)
 }

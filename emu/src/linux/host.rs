@@ -98,7 +98,7 @@ impl Mailbox {
 fn receive(signal: i32, info: &libc::siginfo_t) -> bool {
     let mailbox = CURRENT.get();
     if mailbox.is_null() {
-        return false;
+        return pass_on(signal, info);
     }
     // SAFETY: set by `enter_thread`, cleared by `leave_thread` while the mailbox lives.
     let mailbox = unsafe { &*mailbox };
@@ -117,6 +117,24 @@ fn receive(signal: i32, info: &libc::siginfo_t) -> bool {
     true
 }
 
+/// A signal for the process came to a thread that runs no guest (an engine's compiler): sends it
+/// again. The handler has closed this thread to signals, so it goes to another one.
+fn pass_on(signal: i32, info: &libc::siginfo_t) -> bool {
+    // SAFETY: getpid is async-signal-safe.
+    let pid = unsafe { libc::getpid() };
+    let info = ptr::from_ref(info) as u64;
+    let (pid, nr) = (pid as u64, signal as u64);
+    let sent = if !FAULT_SIGNALS.contains(&signal) {
+        call(libc::SYS_rt_sigqueueinfo, [pid, nr, info, 0, 0, 0])
+    } else if gettid() as u64 != pid {
+        // Cannot be blocked here: goes to the first thread.
+        call(libc::SYS_rt_tgsigqueueinfo, [pid, pid, nr, info, 0, 0])
+    } else {
+        return false;
+    };
+    sent.is_ok()
+}
+
 /// Signals that mean a fault are never blocked on the host: a blocked fault ends the process.
 pub const FAULT_SIGNALS: [i32; 5] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
@@ -125,9 +143,10 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     // SAFETY: the kernel passes valid pointers to an SA_SIGINFO handler.
     unsafe {
         let context = &mut *context.cast::<libc::ucontext_t>();
-        if !receive(signal, &*info) {
+        if signal == poke_signal() && CURRENT.get().is_null() {
             return;
         }
+        receive(signal, &*info);
         if signal != poke_signal() {
             // One in flight: the kernel keeps the rest pending until the guest has this one.
             libc::sigfillset(&mut context.uc_sigmask);
@@ -332,6 +351,38 @@ pub fn fork() -> Result<i32, Errno> {
     match unsafe { libc::fork() } {
         -1 => Err(std::io::Error::last_os_error().into()),
         pid => Ok(pid),
+    }
+}
+
+/// Stack of a process that shares our memory: an engine may compile on it.
+const SHARING_STACK: usize = 8 << 20;
+
+/// Runs `child` in a new process that shares this one's memory, while the calling thread waits
+/// until it has ended or executed a program: vfork. Gives the new process's id.
+///
+/// The child has its own descriptors and signal actions but the calling thread's thread-local
+/// storage, which is safe because that thread is suspended. Nothing unwinds into this frame.
+pub fn vfork_sharing(child: Box<dyn FnOnce() -> i32>) -> Result<i32, Errno> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+    extern "C" fn entry(argument: *mut libc::c_void) -> i32 {
+        // SAFETY: the pointer is the box below, taken once.
+        let child = unsafe { Box::from_raw(argument.cast::<Box<dyn FnOnce() -> i32>>()) };
+        let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
+        // SAFETY: ends this process without destructors and exit handlers, which are the parent's.
+        unsafe { libc::_exit(status.unwrap_or(127)) }
+    }
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: a fresh mapping, given back when nobody runs on it any more: CLONE_VFORK has the
+    // caller wait. The closure is owned by the child; if there is none, it is leaked.
+    unsafe {
+        let stack = mmap_anonymous(ptr::null_mut(), SHARING_STACK, protection, flags)?;
+        let argument = Box::into_raw(Box::new(child));
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let pid = libc::clone(entry, stack.byte_add(SHARING_STACK), flags, argument.cast());
+        let failed = (pid < 0).then(|| std::io::Error::last_os_error().into());
+        let _ = munmap(stack, SHARING_STACK);
+        failed.map_or(Ok(pid), Err)
     }
 }
 

@@ -69,9 +69,14 @@ pub fn ioctl(c: &mut Call<'_>) -> SysResult {
         let argument = if *size == 0 { argument } else { c.buf(argument, *size)? };
         return c.wait(libc::SYS_ioctl, &[fd, *host, argument]);
     }
-    // Interface requests of sockets: struct ifreq.
-    if (0x8910..0x8960).contains(&request) {
-        return c.host(libc::SYS_ioctl, &[fd, request, c.buf(argument, 40)?]);
+    match request {
+        // struct ifconf: a length and a pointer.
+        0x8912 => return interface_list(c),
+        // struct ifreq, without the requests that put a pointer in it.
+        0x8910..=0x8939 | 0x8942 | 0x8943 | 0x8947..=0x8949 => {
+            return c.host(libc::SYS_ioctl, &[fd, request, c.buf(argument, 40)?]);
+        }
+        _ => {}
     }
     let (direction, size) = (request >> 29, request >> 16 & 0x1fff);
     let host_direction = match direction {
@@ -81,14 +86,31 @@ pub fn ioctl(c: &mut Call<'_>) -> SysResult {
         6 => 3,
         _ => return Err(Errno::ENOTTY),
     };
-    // File-system and block requests are the same but for the encoding; what carries pointers
-    // inside is not among them.
-    if !matches!((request >> 8) as u8, b'f' | 0x12 | b'X' | 0x94) {
+    // File-system and block requests that carry no pointers: the same but for the encoding.
+    let known = match (request >> 8) as u8 {
+        b'f' => matches!(request & 0xff, 1 | 2 | 11),
+        b'v' => matches!(request & 0xff, 1 | 2),
+        b'X' => request & 0xff == 121,
+        0x12 => request & 0xff != 105,
+        0x94 => matches!(request & 0xff, 9 | 13 | 54),
+        _ => false,
+    };
+    if !known {
         return Err(Errno::ENOTTY);
     }
     let host = host_direction << 30 | size << 16 | request & 0xffff;
     let argument = if size == 0 { argument } else { c.buf(argument, size)? };
     c.host(libc::SYS_ioctl, &[fd, host, argument])
+}
+
+/// SIOCGIFCONF: fills an array of struct ifreq and sets its length.
+fn interface_list(c: &mut Call<'_>) -> SysResult {
+    let at = c.a[2];
+    let (len, list) = (c.read_u32(at)?, c.read_u64(at + 8)?);
+    let mut host = [u64::from(len), c.opt(list, u64::from(len))?];
+    c.host(libc::SYS_ioctl, &[c.a[0], 0x8912, host.as_mut_ptr() as u64])?;
+    c.write_u32(at, host[0] as u32)?;
+    Ok(0)
 }
 
 /// Pairs of mask bits, Alpha's first.

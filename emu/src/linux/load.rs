@@ -19,6 +19,8 @@ use crate::mem::{AddressSpace, MapError, MapRequest, PAGE_SIZE, Place, Prot};
 const DYN_BASE: u64 = 0x200_0100_0000;
 /// The processor flag that asks for 32-bit addresses.
 const EF_ALPHA_32BIT: u32 = 1;
+/// A stack is not made larger than this, whatever the limit says.
+const MAX_STACK: u64 = 1 << 30;
 /// End of the address range of such programs.
 const LIMIT_32BIT: u64 = 0x8000_0000;
 
@@ -223,6 +225,25 @@ fn map_image(
     Ok(Mapped { image, base, entry, end })
 }
 
+/// The soft limit of the stack, within reason: it is reserved at once instead of growing.
+fn stack_size() -> u64 {
+    let mut limit = [STACK_SIZE; 2];
+    let at = limit.as_mut_ptr() as u64;
+    let args = [0, u64::from(libc::RLIMIT_STACK), 0, at, 0, 0];
+    let _ = host::call(libc::SYS_prlimit64, args);
+    page_down(limit[0].clamp(STACK_SIZE, MAX_STACK))
+}
+
+/// The name that `ps` shows: the program's, as execve sets it.
+fn set_name(path: &Path) {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let mut bytes = [0u8; 16];
+    let len = name.len().min(15);
+    bytes[..len].copy_from_slice(&name[..len]);
+    let args = [libc::PR_SET_NAME as u64, bytes.as_ptr() as u64, 0, 0, 0, 0];
+    let _ = host::call(libc::SYS_prctl, args);
+}
+
 fn joined(strings: &[Vec<u8>]) -> Vec<u8> {
     strings.iter().flat_map(|s| s.iter().copied().chain([0])).collect()
 }
@@ -290,14 +311,15 @@ impl Linux {
         };
         let mut rights = Prot::READ | Prot::WRITE;
         rights.set(Prot::EXEC, exec_stack);
-        let stack_at = stack_top - STACK_SIZE;
-        let request = MapRequest::anonymous(STACK_SIZE, rights)
+        let stack_size = stack_size();
+        let stack_at = stack_top - stack_size;
+        let request = MapRequest::anonymous(stack_size, rights)
             .at(Place::FixedNoReplace(stack_at))
             .named("[stack]");
         mem.map(&MapRequest { no_reserve: true, ..request }).map_err(|error| LoadError::Map {
             path: path.to_path_buf(),
             at: stack_at,
-            size: STACK_SIZE,
+            size: stack_size,
             error,
         })?;
 
@@ -334,12 +356,10 @@ impl Linux {
             brk: page_up(program.end),
         });
         host::install();
-        if !options.based {
-            // The Rust runtime ignores SIGPIPE for itself; the program expects the default. Based
-            // windows are for hosts that do more than run this one program.
-            host::set_action(libc::SIGPIPE, host::HostAction::Default, 0);
-            lock(&process.actions)[13] = Default::default();
-        }
+        // The Rust runtime ignores SIGPIPE for itself; the program expects the default.
+        host::set_action(libc::SIGPIPE, host::HostAction::Default, 0);
+        lock(&process.actions)[abi::sig::PIPE as usize] = Default::default();
+        set_name(path);
         let tid = host::gettid();
         lock(&process.threads).alive.push(tid);
         let mask = abi::mask_from_host(host::mask());

@@ -111,7 +111,7 @@ pub fn munmap(c: &mut Call<'_>) -> SysResult {
 /// mprotect.
 pub fn mprotect(c: &mut Call<'_>) -> SysResult {
     let protection = prot(c.a[2])?;
-    if c.a[0] % PAGE_SIZE != 0 {
+    if !c.a[0].is_multiple_of(PAGE_SIZE) {
         return Err(Errno::EINVAL);
     }
     if c.a[1] == 0 {

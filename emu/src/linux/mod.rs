@@ -2,7 +2,8 @@
 //!
 //! * `load`, `stack`: from a file to a processor ready to run. `exec`: from one program to the next.
 //! * `table`: the system calls, one row each. `call`: one of them in progress. `strace`: as text.
-//! * `files`, `fdcalls`, `memory`, `process`, `threads`, `time`, `net`, `ioctl`, `osf`: topics.
+//! * `files`, `fdcalls`, `memory`, `process`, `threads`, `time`, `net`, `ipc`, `ioctl`, `osf`:
+//!   topics.
 //! * `signals`, `frame`, `fpcomplete`: what a fault or signal becomes.
 //! * `abi`, `errno`: Alpha's numbers and layouts. `host`: the host's kernel.
 //!
@@ -19,8 +20,10 @@ mod fpcomplete;
 mod frame;
 mod host;
 mod ioctl;
+mod ipc;
 mod load;
 mod memory;
+mod missing;
 mod net;
 mod osf;
 mod process;
@@ -41,7 +44,7 @@ pub use errno::Errno;
 pub use host::die_by_signal;
 pub use load::{LinuxOptions, LoadError};
 pub use process::{Process, Runner, Tracer};
-pub use table::{Syscall, known_calls};
+pub use table::{Syscall, known_calls, missing_calls};
 
 use crate::cpu::{Exit, Vcpu};
 use crate::engine::{Environment, Flow, Outcome};
@@ -195,6 +198,8 @@ impl Linux {
     /// Ends the calling thread with `status`; the process too if it is the last one.
     pub(crate) fn end_thread(&mut self, vcpu: &mut Vcpu, status: i32) {
         threads::release(self, vcpu);
+        // From here on signals are for the others.
+        host::set_mask(u64::MAX);
         let mut threads = process::lock(&self.process.threads);
         threads.alive.retain(|&tid| tid != self.task.tid);
         if threads.alive.is_empty() {

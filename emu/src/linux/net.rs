@@ -38,7 +38,8 @@ fn option_to_host(option: u64) -> Result<u64, Errno> {
         17 => 16,
         18 => 17,
         30 => 31,
-        11 | 12 | 14 | 25..=29 | 34..=37 | 40..=75 => option,
+        // Not the classic filters (26, 51): they are passed by a pointer inside the value.
+        11 | 12 | 14 | 25 | 27..=29 | 34..=37 | 40..=50 | 52..=75 => option,
         _ => return Err(Errno::ENOPROTOOPT),
     })
 }
@@ -218,7 +219,7 @@ pub fn sendmsg(c: &mut Call<'_>) -> SysResult {
 pub fn recvmsg(c: &mut Call<'_>) -> SysResult {
     let at = c.a[1];
     let mut message = message(c, at, false)?;
-    let flags = c.a[2] | 0;
+    let flags = c.a[2];
     let got = c.wait(libc::SYS_recvmsg, &[c.a[0], message.header.as_mut_ptr() as u64, flags])?;
     finish(c, at, &mut message)?;
     Ok(got)
@@ -268,9 +269,13 @@ fn many(
     Ok(count)
 }
 
+/// TCP_ZEROCOPY_RECEIVE, which names memory by a pointer inside the value.
+const ZEROCOPY_RECEIVE: [u64; 2] = [libc::IPPROTO_TCP as u64, 35];
+
 fn level(c: &Call<'_>) -> Result<[u64; 2], Errno> {
     match c.a[1] {
         SOL_SOCKET => Ok([libc::SOL_SOCKET as u64, option_to_host(c.a[2])?]),
+        _ if [c.a[1], c.a[2]] == ZEROCOPY_RECEIVE => Err(Errno::ENOPROTOOPT),
         other => Ok([other, c.a[2]]),
     }
 }

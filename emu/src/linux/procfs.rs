@@ -36,10 +36,42 @@ pub fn special(process: &Process, path: &[u8]) -> Option<Special> {
         b"maps" => Some(Special::Bytes(maps(process))),
         b"auxv" => Some(Special::Bytes(process.auxv.clone())),
         b"cmdline" => Some(Special::Bytes(process.cmdline.clone())),
-        b"mem" | b"pagemap" | b"smaps" | b"numa_maps" | b"map_files" => {
-            Some(Special::Refused(Errno::EACCES))
-        }
+        b"mem" | b"pagemap" | b"smaps" | b"smaps_rollup" | b"numa_maps" | b"map_files"
+        | b"stack" | b"syscall" => Some(Special::Refused(Errno::EACCES)),
         _ => None,
+    }
+}
+
+/// Whether a path of /proc, free of links, is some process's memory.
+fn is_memory(path: &[u8]) -> bool {
+    path.starts_with(b"/proc/") && (path.ends_with(b"/mem") || path.ends_with(b"/pagemap"))
+}
+
+/// Looks at what was opened, by whatever detour (links, relative paths, descriptors of
+/// directories): a file of /proc that must not show the host is replaced or refused.
+pub fn check_opened(process: &Process, fd: u64, flags: u64) -> SysResult {
+    let statfs = host::fill::<libc::statfs>(libc::SYS_fstatfs, |p| [fd, p, 0, 0, 0, 0]);
+    if !statfs.is_ok_and(|st| st.f_type == libc::PROC_SUPER_MAGIC) {
+        return Ok(fd);
+    }
+    let path = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_default();
+    let path = path.as_os_str().as_bytes();
+    // /proc/PID/task/TID/x is /proc/PID/x of one thread.
+    let mut parts = path.splitn(6, |&b| b == b'/').skip(2);
+    let (pid, task, _, name) = (parts.next(), parts.next(), parts.next(), parts.next());
+    let flat = match (pid, task, name) {
+        (Some(pid), Some(b"task"), Some(name)) => [b"/proc/", pid, b"/", name].concat(),
+        _ => path.to_vec(),
+    };
+    let found = match special(process, &flat) {
+        Some(found) => found,
+        None if is_memory(&flat) => Special::Refused(Errno::EACCES),
+        None => return Ok(fd),
+    };
+    let _ = host::call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
+    match found {
+        Special::Refused(errno) => Err(errno),
+        Special::Bytes(bytes) => memory_file(&bytes, flags & libc::O_CLOEXEC as u64 != 0),
     }
 }
 

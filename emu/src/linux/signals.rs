@@ -594,3 +594,14 @@ pub fn rt_tgsigqueueinfo(c: &mut Call<'_>) -> SysResult {
     let args = [c.a[0], c.a[1], host_signal(c.a[2])?, info.as_ptr() as u64];
     c.host(libc::SYS_rt_tgsigqueueinfo, &args)
 }
+
+/// pidfd_send_signal.
+pub fn pidfd_send_signal(c: &mut Call<'_>) -> SysResult {
+    let [fd, signal, info, flags, ..] = c.a;
+    let info = match info {
+        0 => None,
+        at => Some(host_info(c, at, signal)?),
+    };
+    let info = info.as_ref().map_or(0, |bytes| bytes.as_ptr() as u64);
+    c.host(libc::SYS_pidfd_send_signal, &[fd, host_signal(signal)?, info, flags])
+}

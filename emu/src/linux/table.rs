@@ -5,8 +5,9 @@
 
 use super::call::Call;
 use super::errno::{Errno, SysResult};
+use super::missing::MISSING;
 use super::{
-    exec, fdcalls, files, frame, ioctl, memory, net, osf, process, signals, threads, time,
+    exec, fdcalls, files, frame, ioctl, ipc, memory, net, osf, process, signals, threads, time,
 };
 
 /// How an argument reads in a trace.
@@ -163,6 +164,8 @@ macro_rules! for_each_syscall {
             364 getrusage (Int, Ptr) once sized!(SYS_getrusage, 0, 144);
             371 setresgid (Int, Int, Int) once plain!(SYS_setresgid);
             372 getresgid (Ptr, Ptr, Ptr) once sized!(SYS_getresgid, 4, 4, 4);
+            368 capget (Ptr, Ptr) once sized!(SYS_capget, 8, 24);
+            369 capset (Ptr, Ptr) once sized!(SYS_capset, 8, 24);
             395 sched_setaffinity (Int, Int, Ptr) once |c| {
                 let at = c.buf(c.a[2], c.a[1])?;
                 c.host(libc::SYS_sched_setaffinity, &[c.a[0], c.a[1], at])
@@ -239,6 +242,7 @@ macro_rules! for_each_syscall {
             468 splice (Fd, Ptr, Fd, Ptr, Int, Hex) again |c| fdcalls::splice(c, libc::SYS_splice);
             469 sync_file_range (Fd, Int, Int, Hex) once plain!(SYS_sync_file_range);
             470 tee (Fd, Fd, Int, Hex) again |c| c.wait(libc::SYS_tee, &c.a[..4]);
+            471 vmsplice (Fd, Ptr, Int, Hex) again |c| fdcalls::vector(c, libc::SYS_vmsplice);
             474 epoll_pwait (Fd, Ptr, Int, Int, Ptr, Int) once fdcalls::epoll_pwait;
             476 signalfd (Fd, Ptr, Int) once |c| fdcalls::signalfd(c, 0);
             478 eventfd (Int) once |c| c.host(libc::SYS_eventfd2, &[c.a[0], 0]);
@@ -354,6 +358,8 @@ macro_rules! for_each_syscall {
             381 tkill (Int, Sig) once signals::tkill;
             424 tgkill (Int, Int, Sig) once signals::tgkill;
             492 rt_tgsigqueueinfo (Int, Int, Sig, Ptr) once signals::rt_tgsigqueueinfo;
+            412 restart_syscall () once |_| Err(Errno::EINTR);
+            534 pidfd_send_signal (Fd, Sig, Ptr, Hex) once signals::pidfd_send_signal;
             // Time.
             323 times (Ptr) once time::times;
             340 nanosleep (Ptr, Ptr) once time::nanosleep;
@@ -379,6 +385,19 @@ macro_rules! for_each_syscall {
                 let len = c.a[1].min(0x7fff_ffff);
                 c.wait(libc::SYS_getrandom, &[c.buf(c.a[0], len)?, len, c.a[2]])
             };
+            // System V IPC.
+            200 msgctl (Int, Hex, Ptr) once ipc::msgctl;
+            201 msgget (Hex, Oct) once plain!(SYS_msgget);
+            202 msgrcv (Int, Ptr, Int, Int, Oct) once |c| ipc::message(c, libc::SYS_msgrcv);
+            203 msgsnd (Int, Ptr, Int, Oct) once |c| ipc::message(c, libc::SYS_msgsnd);
+            204 semctl (Int, Int, Hex, Hex) once ipc::semctl;
+            205 semget (Hex, Int, Oct) once plain!(SYS_semget);
+            206 semop (Int, Ptr, Int) once |c| ipc::semop(c, 0);
+            209 shmat (Int, Ptr, Oct) once ipc::shmat;
+            210 shmctl (Int, Hex, Ptr) once ipc::shmctl;
+            211 shmdt (Ptr) once ipc::shmdt;
+            212 shmget (Hex, Int, Oct) once plain!(SYS_shmget);
+            423 semtimedop (Int, Ptr, Int, Ptr) once |c| ipc::semop(c, c.a[3]);
             // Sockets.
             97 socket (Int, Hex, Int) once net::socket;
             98 connect (Fd, Ptr, Int) again |c| net::with_address(c, libc::SYS_connect);
@@ -439,12 +458,39 @@ pub(super) fn row(number: u64) -> Option<&'static Syscall> {
     ROWS.get(usize::from(index).checked_sub(1)?)
 }
 
-/// Name of a call that has no row, for reports.
-pub(super) fn name_of(number: u64) -> Option<&'static str> {
-    row(number).map(|row| row.name)
+/// Name of a call, whether it has a row or not.
+pub fn name_of(number: u64) -> Option<&'static str> {
+    let missing = || {
+        let at = MISSING.binary_search_by_key(&number, |entry| entry.0).ok()?;
+        MISSING.get(at).map(|entry| entry.1)
+    };
+    row(number).map(|row| row.name).or_else(missing)
+}
+
+/// All calls that the kernel has and this table has not: number and name.
+pub fn missing_calls() -> &'static [(u64, &'static str)] {
+    MISSING
 }
 
 /// All implemented calls, in the order of the table.
 pub fn known_calls() -> &'static [Syscall] {
     ROWS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_either_done_or_missing() {
+        assert!(MISSING.is_sorted_by_key(|entry| entry.0));
+        for (number, name) in MISSING {
+            assert!(row(*number).is_none(), "{name} is done");
+        }
+        for done in known_calls() {
+            assert_eq!(name_of(done.number), Some(done.name));
+        }
+        assert_eq!(name_of(5), Some("osf_old_open"));
+        assert_eq!(name_of(9999), None);
+    }
 }

@@ -110,7 +110,7 @@ impl Opt {
         Mode {
             counted: limit != Limit::None,
             based: vcpu.mem.kind() != WindowKind::Identity,
-            precise: true,
+            precise: vcpu.precise,
             strict: vcpu.unaligned == UnalignedPolicy::Trap,
             exact_fp: vcpu.cpu.fpcr & (Fpcr::DNOD | Fpcr::DNZ).bits() != Fpcr::DNOD.bits(),
             dynamic_nearest: vcpu.cpu.fpcr >> DYN_SHIFT & 3 == 2,

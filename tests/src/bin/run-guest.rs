@@ -67,6 +67,12 @@ fn main() {
             name
         })
         .collect();
+    // A thread without a guest, as a compiler's: signals must not get lost in it.
+    std::thread::spawn(|| {
+        loop {
+            std::thread::park();
+        }
+    });
     let (linux, vcpu) = Linux::load(&PathBuf::from(&program), &argv, &envp, options)
         .unwrap_or_else(|error| fail(&error.to_string()));
     let process = linux.process().clone();
