@@ -10,8 +10,17 @@ use std::hash::{BuildHasherDefault, Hasher};
 use super::{Block, Dialect};
 use crate::mem::AddressSpace;
 
-/// Entries of the direct-mapped table in front of the map.
-const FRONT: usize = 4096;
+/// Entries of the direct-mapped table in front of the map, as a power of two.
+const FRONT_BITS: u32 = 12;
+
+/// Place of `pc` in a direct-mapped table of `1 << bits` entries (at most 32 bits).
+///
+/// Entry points lie at regular distances (aligned functions, tables of stubs): taken modulo the
+/// table's size they would crowd in a fraction of it; the golden ratio spreads them evenly.
+#[inline(always)]
+pub fn table_slot(pc: u64, bits: u32) -> usize {
+    (((pc >> 2) as u32).wrapping_mul(0x9e37_79b1) >> (32 - bits)) as usize
+}
 
 /// Hash of an address: one multiplication. Guest addresses need no protection from collisions
 /// that an attacker chose, only speed.
@@ -73,7 +82,7 @@ const NO_PC: u64 = 1;
 impl<T> Default for BlockCache<T> {
     fn default() -> Self {
         BlockCache {
-            front: vec![(NO_PC, 0); FRONT].into(),
+            front: vec![(NO_PC, 0); 1 << FRONT_BITS].into(),
             map: HashMap::default(),
             entries: Vec::new(),
             free: Vec::new(),
@@ -136,7 +145,7 @@ impl<T> BlockCache<T> {
     /// The entry at `pc`, if there is one.
     #[inline]
     pub fn get(&mut self, pc: u64) -> Option<(&Block, &mut T)> {
-        let slot = &mut self.front[(pc >> 2) as usize & (FRONT - 1)];
+        let slot = &mut self.front[table_slot(pc, FRONT_BITS)];
         if slot.0 != pc {
             self.stats.front_misses += 1;
             *slot = (pc, *self.map.get(&pc)?);

@@ -4,7 +4,8 @@
 //! The lock range is the aligned block of 16 bytes around the datum, the least that the manual
 //! allows. LDx_L remembers both quadwords of the block; STx_C stores only where the quadword that
 //! it changes, and the one that was locked, still hold what was remembered. A store of the same
-//! value in between therefore goes unnoticed, where hardware would fail the STx_C.
+//! value in between therefore goes unnoticed, where hardware would fail the STx_C. Where LDx_L and
+//! STx_C name different quadwords of the block, the two comparisons are not one atomic step.
 
 use super::{Cpu, LOCK_FREE};
 use crate::mem::{Access, AddressSpace, FaultKind, MemFault};

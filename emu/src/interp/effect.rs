@@ -1,18 +1,19 @@
 //! What each kind of instruction does to a processor and memory: the one definition behind both
 //! loops of the interpreter and [`step`](super::step).
 //!
-//! [`effect!`] maps the words of the instruction table to methods of [`Exec`], one for each
-//! [`Kind`](crate::isa::Kind). All are inlined; what is constant at the call folds away.
+//! [`Exec`] has a method for each [`Kind`](crate::isa::Kind); `rows` maps the instruction table to
+//! them. All are inlined; what is constant at the call folds away.
 
 use std::sync::atomic::{Ordering, compiler_fence, fence};
 
 use super::clock;
+use super::memory::Memory;
 use crate::block::Dialect;
 use crate::cpu::lock::{self, LockSize};
 use crate::cpu::{ArithTrap, Cpu, Exit};
 use crate::fp::{self, FpFn, exc};
 use crate::isa::{Insn, Opcode, Osf, PalVariant, SINK, ZERO};
-use crate::mem::{Access, AddressSpace, FaultKind, MemFault};
+use crate::mem::{Access, FaultKind, MemFault};
 
 /// FPCR bit 57, integer overflow (AARM 4.7.8).
 const FPCR_IOV: u64 = 1 << 57;
@@ -84,93 +85,6 @@ impl Stop {
             Stop::Retry => unreachable!("only quick memory asks for it"),
         }
     }
-}
-
-/// The ways to reach memory: all of it, or only what succeeds at once.
-pub(super) trait Memory: Copy {
-    /// Why an access was not performed.
-    type Failure: Into<Stop>;
-
-    fn load_u8(self, va: u64) -> Result<u8, Self::Failure>;
-    fn load_u16(self, va: u64) -> Result<u16, Self::Failure>;
-    fn load_u32(self, va: u64) -> Result<u32, Self::Failure>;
-    fn load_u64(self, va: u64) -> Result<u64, Self::Failure>;
-    fn store_u8(self, va: u64, value: u8) -> Result<(), Self::Failure>;
-    fn store_u16(self, va: u64, value: u16) -> Result<(), Self::Failure>;
-    fn store_u32(self, va: u64, value: u32) -> Result<(), Self::Failure>;
-    fn store_u64(self, va: u64, value: u64) -> Result<(), Self::Failure>;
-
-    /// The memory itself, where more than a simple access is allowed.
-    fn space(&self) -> Result<&AddressSpace, Stop>;
-}
-
-/// Memory that gives up where an access does not succeed at once. No fault's value ever lies in the
-/// frame of a handler that uses it, which would keep its last call from becoming a jump.
-#[derive(Clone, Copy)]
-pub(super) struct Quick<'a>(pub &'a AddressSpace);
-
-/// An access that [`Quick`] left undone.
-pub(super) struct Undone;
-
-impl From<Undone> for Stop {
-    #[inline(always)]
-    fn from(_: Undone) -> Stop {
-        Stop::Retry
-    }
-}
-
-impl From<MemFault> for Stop {
-    fn from(fault: MemFault) -> Stop {
-        Stop::Fault(fault)
-    }
-}
-
-macro_rules! impl_memory {
-    ($($load:ident $try_load:ident $store:ident $try_store:ident $ty:ty;)*) => {
-        impl Memory for &AddressSpace {
-            type Failure = MemFault;
-
-            $(#[inline(always)]
-            fn $load(self, va: u64) -> Result<$ty, MemFault> {
-                AddressSpace::$load(self, va)
-            }
-
-            #[inline(always)]
-            fn $store(self, va: u64, value: $ty) -> Result<(), MemFault> {
-                AddressSpace::$store(self, va, value)
-            })*
-
-            #[inline(always)]
-            fn space(&self) -> Result<&AddressSpace, Stop> {
-                Ok(self)
-            }
-        }
-
-        impl Memory for Quick<'_> {
-            type Failure = Undone;
-
-            $(#[inline(always)]
-            fn $load(self, va: u64) -> Result<$ty, Undone> {
-                self.0.$try_load(va).ok_or(Undone)
-            }
-
-            #[inline(always)]
-            fn $store(self, va: u64, value: $ty) -> Result<(), Undone> {
-                self.0.$try_store(va, value).ok_or(Undone)
-            })*
-
-            #[inline(always)]
-            fn space(&self) -> Result<&AddressSpace, Stop> {
-                Err(Stop::Retry)
-            }
-        }
-    };
-}
-impl_memory! {
-    load_u8 try_load_u8 store_u8 try_store_u8 u8;
-    load_u16 try_load_u16 store_u16 try_store_u16 u16;
-    load_u32 try_load_u32 store_u32 try_store_u32 u32;
-    load_u64 try_load_u64 store_u64 try_store_u64 u64;
 }
 
 /// What an effect may depend on beside registers and memory; constant during a run.
@@ -563,127 +477,3 @@ fn unaligned(va: u64, access: Access) -> Stop {
 fn lock_stop(fault: MemFault) -> Stop {
     if fault.why == FaultKind::Unaligned { Stop::Unaligned(fault) } else { Stop::Fault(fault) }
 }
-
-/// The semantic modules by the names that the instruction table uses.
-pub(super) mod names {
-    pub use crate::fp::{convert, ieee, vax};
-    pub use crate::sem::{branch, byte, count, int, logic, mvi};
-
-    /// Moves are defined beside the formats' conversions.
-    pub mod memfmt {
-        pub use crate::fp::memfmt::*;
-        pub use crate::fp::{cpys, cpyse, cpysn};
-    }
-}
-
-/// `effect!(kind(semantics), exec, b)`: the effect of a row that always goes on to the next
-/// instruction, with `b` as the way to fetch the second operand.
-macro_rules! effect {
-    (lea($shift:tt), $x:expr, $b:ident) => {
-        $x.lea($shift)
-    };
-    (load(U8), $x:expr, $b:ident) => {
-        $x.load(1, |mem, va| mem.load_u8(va).map(u64::from))
-    };
-    (load(U16), $x:expr, $b:ident) => {
-        $x.load(2, |mem, va| mem.load_u16(va).map(u64::from))
-    };
-    (load(I32), $x:expr, $b:ident) => {
-        $x.load(4, |mem, va| mem.load_u32(va).map(|v| v as i32 as i64 as u64))
-    };
-    (load(U64), $x:expr, $b:ident) => {
-        $x.load(8, |mem, va| mem.load_u64(va))
-    };
-    (load_unaligned(), $x:expr, $b:ident) => {
-        $x.load_unaligned()
-    };
-    (load_locked(I32), $x:expr, $b:ident) => {
-        $x.load_locked(LockSize::Longword)
-    };
-    (load_locked(U64), $x:expr, $b:ident) => {
-        $x.load_locked(LockSize::Quadword)
-    };
-    (store(U8), $x:expr, $b:ident) => {
-        $x.store(1, |mem, va, v| mem.store_u8(va, v as u8))
-    };
-    (store(U16), $x:expr, $b:ident) => {
-        $x.store(2, |mem, va, v| mem.store_u16(va, v as u16))
-    };
-    (store(I32), $x:expr, $b:ident) => {
-        $x.store(4, |mem, va, v| mem.store_u32(va, v as u32))
-    };
-    (store(U64), $x:expr, $b:ident) => {
-        $x.store(8, |mem, va, v| mem.store_u64(va, v))
-    };
-    (store_unaligned(), $x:expr, $b:ident) => {
-        $x.store_unaligned()
-    };
-    (store_conditional(I32), $x:expr, $b:ident) => {
-        $x.store_conditional(LockSize::Longword)
-    };
-    (store_conditional(U64), $x:expr, $b:ident) => {
-        $x.store_conditional(LockSize::Quadword)
-    };
-    (fload(F), $x:expr, $b:ident) => {
-        $x.fload(4, true, |mem, va| mem.load_u32(va).map(memfmt::f_to_register))
-    };
-    (fload(G), $x:expr, $b:ident) => {
-        $x.fload(8, true, |mem, va| mem.load_u64(va).map(memfmt::g_to_register))
-    };
-    (fload(S), $x:expr, $b:ident) => {{
-        let x = $x;
-        let strict = x.strict;
-        x.fload(4, strict, |mem, va| mem.load_u32(va).map(memfmt::s_to_register))
-    }};
-    (fload(T), $x:expr, $b:ident) => {{
-        let x = $x;
-        let strict = x.strict;
-        x.fload(8, strict, |mem, va| mem.load_u64(va))
-    }};
-    (fstore(F), $x:expr, $b:ident) => {
-        $x.fstore(4, true, |mem, va, v| mem.store_u32(va, memfmt::register_to_f(v)))
-    };
-    (fstore(G), $x:expr, $b:ident) => {
-        $x.fstore(8, true, |mem, va, v| mem.store_u64(va, memfmt::register_to_g(v)))
-    };
-    (fstore(S), $x:expr, $b:ident) => {{
-        let x = $x;
-        let strict = x.strict;
-        x.fstore(4, strict, |mem, va, v| mem.store_u32(va, memfmt::register_to_s(v)))
-    }};
-    (fstore(T), $x:expr, $b:ident) => {{
-        let x = $x;
-        let strict = x.strict;
-        x.fstore(8, strict, |mem, va, v| mem.store_u64(va, v))
-    }};
-    (alu($f:path), $x:expr, $b:ident) => {{
-        let x = $x;
-        let b = x.$b();
-        x.alu(b, $f)
-    }};
-    (alu_v($f:path), $x:expr, $b:ident) => {{
-        let x = $x;
-        let b = x.$b();
-        x.alu_v(b, $f)
-    }};
-    (cmov($f:path), $x:expr, $b:ident) => {{
-        let x = $x;
-        let b = x.$b();
-        x.cmov(b, $f)
-    }};
-    (amask(), $x:expr, $b:ident) => {{
-        let x = $x;
-        let b = x.$b();
-        x.amask(b)
-    }};
-    (intr_flag($after:tt), $x:expr, $b:ident) => {
-        $x.intr_flag($after)
-    };
-    ($kind:ident($f:path), $x:expr, $b:ident) => {
-        $x.$kind($f)
-    };
-    ($kind:ident(), $x:expr, $b:ident) => {
-        $x.$kind()
-    };
-}
-pub(super) use effect;

@@ -13,10 +13,12 @@
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
-use super::effect::names::*;
-use super::effect::{Checked, Env, Exec, Memory, Quick, Stop, effect};
+use super::effect::{Checked, Env, Exec, Stop};
+use super::memory::{Memory, Quick};
+use super::rows::effect;
+use super::rows::names::*;
 use super::step::execute;
-use crate::block::{Block, BlockEnd};
+use crate::block::{Block, BlockEnd, table_slot};
 use crate::cpu::Cpu;
 use crate::cpu::lock::LockSize;
 use crate::for_each_insn;
@@ -95,15 +97,15 @@ impl Drop for CodeBox {
     }
 }
 
-/// Entries of [`JumpTable`].
-const JUMPS: usize = 4096;
+/// Entries of [`JumpTable`], as a power of two.
+const JUMP_BITS: u32 = 13;
 
 /// Recent targets of jumps, by address.
 pub(super) struct JumpTable(Box<[(u64, Link)]>);
 
 impl JumpTable {
     pub fn new() -> Self {
-        JumpTable(vec![(u64::MAX, UNLINKED); JUMPS].into())
+        JumpTable(vec![(u64::MAX, UNLINKED); 1 << JUMP_BITS].into())
     }
 
     pub fn clear(&mut self) {
@@ -111,7 +113,7 @@ impl JumpTable {
     }
 
     fn slot(pc: u64) -> usize {
-        (pc >> 2) as usize & (JUMPS - 1)
+        table_slot(pc, JUMP_BITS)
     }
 
     /// Notes the block at `pc`.

@@ -9,6 +9,8 @@ mod clock;
 mod effect;
 mod loop_match;
 mod loop_threaded;
+mod memory;
+mod rows;
 mod step;
 #[cfg(test)]
 mod tests;

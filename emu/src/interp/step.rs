@@ -1,8 +1,9 @@
 //! One instruction by a match over the opcode: the slow path of every engine, the rest of a block
 //! that does not fit a limit, and the body of the match loop.
 
-use super::effect::names::*;
-use super::effect::{Checked, Env, Exec, Stop, effect};
+use super::effect::{Checked, Env, Exec, Stop};
+use super::rows::effect;
+use super::rows::names::*;
 use crate::block::Dialect;
 use crate::cpu::lock::LockSize;
 use crate::cpu::{Cpu, Exit, UnalignedPolicy, Vcpu};

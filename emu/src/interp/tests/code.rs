@@ -187,3 +187,31 @@ fn a_thousand_targets_of_one_jump() {
         }
     }
 }
+
+#[test]
+fn a_dropped_block_is_not_reached_through_the_table_of_jumps() {
+    // One jump with two targets in turn: the table serves it.
+    let (one, two) = (CODE + 0x100, CODE + 0x200);
+    for dispatch in LOOPS {
+        let words = [
+            opr(0x11, 0x20, 31, 3, 27), // target in r27
+            opr(0x11, 0x20, 31, 4, 3),  // exchange r3 and r4
+            opr(0x11, 0x20, 31, 27, 4),
+            jump(1, 26, 27),
+            subq(2, 1, 2),
+            bra(BNE, 2, -6),
+            CALLSYS,
+        ];
+        let mut vcpu = machine(&words);
+        let mut engine = Interpreter::new(dispatch);
+        for i in 1..20 {
+            write_words(&vcpu.mem, one, &[addq(1, i, 1), jump(2, 31, 26)]);
+            write_words(&vcpu.mem, two, &[addq(5, i, 5), jump(2, 31, 26)]);
+            engine.invalidate(one, two + 8);
+            vcpu.cpu.pc = CODE;
+            vcpu.cpu.r[1..6].copy_from_slice(&[0, 10, one, two, 0]);
+            assert_eq!(engine.run(&mut vcpu, Limit::None), END);
+            assert_eq!((vcpu.cpu.r[1], vcpu.cpu.r[5]), (5 * u64::from(i), 5 * u64::from(i)));
+        }
+    }
+}

@@ -183,3 +183,17 @@ fn no_handler_needs_stack() {
     };
     thread::Builder::new().stack_size(256 << 10).spawn(run).unwrap().join().unwrap();
 }
+
+#[test]
+fn a_limit_before_an_illegal_word_or_a_fault_is_a_limit() {
+    for word in [7 << 26, mem(LDQ, 1, 17, 0)] {
+        for dispatch in LOOPS {
+            let mut vcpu = machine(&[addq(1, 1, 1), word]);
+            let mut engine = Interpreter::new(dispatch);
+            assert_eq!(engine.run(&mut vcpu, Limit::Count(1)), Exit::Limit);
+            assert_eq!((vcpu.cpu.pc, vcpu.cpu.count), (CODE + 4, 1));
+            assert_ne!(engine.run(&mut vcpu, Limit::Count(1)), Exit::Limit);
+            assert_eq!((vcpu.cpu.pc, vcpu.cpu.count), (CODE + 4, 1));
+        }
+    }
+}
