@@ -16,7 +16,7 @@ use axp_emu::cpu::lock::{LockSize, load_locked};
 use axp_emu::cpu::{Exit, LOCK_FREE};
 use axp_emu::engine::{Engine, Limit};
 use axp_emu::fp;
-use axp_emu::isa::{CpuModel, INT_NAMES, Opcode, assemble_block, decode, disasm};
+use axp_emu::isa::{CpuModel, INT_NAMES, Opcode, Osf, assemble_block, decode, disasm};
 
 use crate::state::{CODE, CODE_PAGE, CODE_SIZE, DATA, STOPPED, State, TestMachine, listing};
 
@@ -398,12 +398,14 @@ fn compare(
 pub struct Program {
     /// File name, for reports.
     pub name: String,
+    start: u64,
     words: Vec<u32>,
     setup: Setup,
     expect: Expect,
 }
 
-/// Reads a program file: assembly, with `;set name=value ...` and `;expect name=value ...` lines.
+/// Reads a program file: assembly, with `;set name=value ...` and `;expect name=value ...` lines,
+/// and `;at offset` to start elsewhere in code memory than the usual place.
 /// Registers that `expect` does not name may have any value; `exit` other than the end of the
 /// program, and memory, are checked where named.
 pub fn parse_program(path: &Path, text: &str) -> Result<Program, SyntaxError> {
@@ -419,8 +421,28 @@ pub fn parse_program(path: &Path, text: &str) -> Result<Program, SyntaxError> {
         return Err(fail("no `;expect` line".to_string()));
     }
     let (_, expect) = settings(&expected).map_err(fail)?;
-    let words = assemble_block(text, CODE).map_err(|error| fail(error.to_string()))?;
-    Ok(Program { name, words, setup, expect })
+    let start = match lines_of(";at ").trim() {
+        "" => CODE,
+        offset => CODE_PAGE + number(offset).map_err(fail)?,
+    };
+    let words = assemble_block(text, start).map_err(|error| fail(error.to_string()))?;
+    Ok(Program { name, start, words, setup, expect })
+}
+
+/// Runs to the end; IMB is answered as a personality would.
+fn run_through_imb(machine: &mut TestMachine, engine: &mut dyn Engine, limit: Limit) -> State {
+    const IMB: Exit = Exit::CallPal(Osf::Imb as u32);
+    loop {
+        let left = match limit {
+            Limit::None => Limit::None,
+            Limit::Count(n) => Limit::Count(n.saturating_sub(machine.vcpu.cpu.count)),
+        };
+        let exit = engine.run(&mut machine.vcpu, left);
+        if exit != IMB {
+            return State::capture(&machine.vcpu, exit, limit != Limit::None);
+        }
+        engine.invalidate(0, u64::MAX);
+    }
 }
 
 impl Program {
@@ -437,9 +459,10 @@ impl Program {
         let mut last = None;
         for limit in [Limit::Count(10_000_000), Limit::None] {
             machine.reset(self.setup.cpu);
-            machine.load(&self.words);
+            machine.load_at(self.start, &self.words);
             apply(&self.setup, machine);
-            let after = machine.run(engine, limit);
+            engine.invalidate(CODE_PAGE, CODE_PAGE + CODE_SIZE);
+            let after = run_through_imb(machine, engine, limit);
             let found = self.compare(&after);
             if !found.is_empty() {
                 let title = format!("{}: {} ({limit:?})", self.name, engine.name());
