@@ -103,7 +103,8 @@ pub mod exact {
     ///
     /// An infinity or signalling NaN is invalid, a quiet NaN gives zero silently (AARM Table B-2).
     /// An integer outside the range leaves its low 64 bits and raises integer overflow and, since
-    /// the result differs from the true one, inexact.
+    /// the result differs from the true one, inexact. The kernel's completion would also record INV;
+    /// here the FPCR keeps what the processor records, IOV alone.
     #[cold]
     #[inline(never)]
     pub fn cvttq(_a: u64, b: u64, q: Qual, fpcr: u64) -> FpResult {

@@ -88,7 +88,7 @@ pub enum Rounding {
     Nearest,
     /// Toward plus infinity.
     Plus,
-    /// To nearest, ties away from zero: VAX normal rounding (AARM 4.7.4).
+    /// To nearest, ties away from zero: VAX normal rounding (AARM 4.7.5).
     VaxNormal,
 }
 
@@ -135,7 +135,7 @@ pub(super) const DNO: u64 = exc::SWC;
 ///
 /// A condition that the qualifiers do not ask for is neither recorded nor trapped: UNF and IOV
 /// need /U or /V, INE needs /I. Without /S all others trap. With /S the FPCR's disable bits decide;
-/// integer overflow goes by INVD, since completion treats it as an invalid operation (AARM B.2).
+/// integer overflow goes by INVD, since completion treats it as an invalid operation (AARM Table B-2).
 ///
 /// DNO is recorded as the kernel does it: SWCR bit 22, which its mapping puts at FPCR<57>. It is
 /// raised only while DNOD is clear, which under Linux means that the program enabled it. With DNOD
@@ -162,7 +162,8 @@ pub(super) fn report(raised: u64, q: Qual, fpcr: u64) -> u64 {
     status | if trap != 0 { trap | exc::SWC } else { 0 }
 }
 
-/// The same for a VAX instruction, whose traps no FPCR bit disables (AARM 4.7.6.2).
+/// The same for a VAX instruction, whose traps no FPCR bit disables (AARM 4.7.7.10). Whether these
+/// set FPCR status bits is UNPREDICTABLE (AARM 4.7.8); here they do.
 #[inline]
 pub(super) fn report_vax(raised: u64, q: Qual) -> u64 {
     let seen = visible(raised, q);

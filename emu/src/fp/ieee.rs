@@ -353,7 +353,7 @@ pub mod exact {
         finish(value, operands, result, q, fpcr)
     }
 
-    /// SQRTS, SQRTT. The root of -0 is -0 (AARM 4.10.14).
+    /// SQRTS, SQRTT. The root of -0 is -0.
     #[cold]
     #[inline(never)]
     pub fn sqrt<const SINGLE: bool>(_a: u64, b: u64, q: Qual, fpcr: u64) -> FpResult {

@@ -65,7 +65,8 @@ pub const fn itofs(a: u64) -> u64 {
     expand(a as u32, true)
 }
 
-/// ITOFF: the exponent map of LDF, but the sign is at <31>, so no word swap (AARM 4.10.9).
+/// ITOFF: the exponent map of LDF, but the sign is at <31>, so the words are not swapped
+/// (AARM 4.10, ITOFx; some emulators take the memory layout here).
 #[inline]
 pub const fn itoff(a: u64) -> u64 {
     expand(a as u32, false)

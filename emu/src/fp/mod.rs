@@ -42,7 +42,7 @@ pub use vax::{
 /// Bit 63 of a register image: the sign, in every floating format.
 pub const SIGN: u64 = 1 << 63;
 
-/// What a compare writes when it is true: 2.0 as T, 0.5 as G (AARM 4.10.3, 4.10.4).
+/// What a compare writes when it is true: 2.0 as T, 0.5 as G (AARM 4.10, CMPTyy and CMPGyy).
 pub const TRUE: u64 = 0x4000_0000_0000_0000;
 
 /// The signature of every FP operate function; one-operand instructions ignore the first operand.
@@ -135,7 +135,7 @@ impl Qual {
         Rounding::from_code(code)
     }
 
-    /// The rounding in force for a VAX instruction: chopped, or VAX normal (AARM 4.7.4).
+    /// The rounding in force for a VAX instruction: chopped, or VAX normal (AARM 4.7.5).
     #[inline(always)]
     pub const fn vax_rounding(self) -> Rounding {
         if self.0 & 3 == Self::CHOPPED { Rounding::Chopped } else { Rounding::VaxNormal }

@@ -2,7 +2,7 @@
 //!
 //! A number is 0.1f * 2^(e - bias); zero has sign, exponent and fraction zero ("true zero"). With an
 //! exponent of zero, a set sign makes a reserved operand and a fraction a dirty zero: both are
-//! invalid, but an instruction with /S takes a dirty zero as zero (AARM 4.7.6.1). No trap can be
+//! invalid, but an instruction with /S takes a dirty zero as zero (AARM 4.7.7.1). No trap can be
 //! disabled, no result is ever reported as inexact, and every zero result is true zero.
 
 use super::fpcr::{exc, report_vax};
@@ -100,7 +100,7 @@ fn mul(a: Option<Unpacked>, b: Option<Unpacked>) -> Option<Unpacked> {
     Some(a?.mul(b?))
 }
 
-/// Unlike in IEEE, 0/0 is a division by zero (AARM 4.7.6.3).
+/// Unlike in IEEE, 0/0 is a division by zero (AARM 4.7.7.5).
 fn div(a: Option<Unpacked>, b: Option<Unpacked>, raised: &mut u64) -> Option<Unpacked> {
     let Some(b) = b else {
         *raised |= exc::DZE;

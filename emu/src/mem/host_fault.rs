@@ -4,6 +4,10 @@
 //! fault in compiled code is offered to the resolvers that the compiler registered; anything else
 //! is a bug of the emulator, for which the previous action is put back, so that the process dies
 //! as it would have, with its core. Everything the handler does is async-signal-safe.
+//!
+//! Threads that touch guest memory must not block these signals: the kernel kills a process that
+//! faults with the signal blocked. Compiled code whose fault a resolver redirected learns the
+//! reason by doing the access once more through `AddressSpace`, outside the handler.
 
 use super::context::HostContext;
 use rustix::io::Errno;
@@ -185,8 +189,9 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
                 return;
             }
         }
-        give_back(signal);
-        // Nothing will fault again by itself: raise it anew under the previous action.
+        // Nothing will fault again by itself: raise it anew. Under the default action, since the
+        // standard library's handler would only look for a stack overflow and return.
+        set_action(signal, None);
         // SAFETY: raise is async-signal-safe.
         unsafe { libc::raise(signal) };
         return;
@@ -214,15 +219,15 @@ fn give_back(signal: i32) {
         libc::SIGBUS => &BUS,
         _ => &FPE,
     };
-    // SAFETY: sigaction is async-signal-safe and gets a valid or default action.
+    set_action(signal, handled.previous.get());
+}
+
+/// Sets an action, or the default one.
+fn set_action(signal: i32, action: Option<&libc::sigaction>) {
+    // SAFETY: sigaction is async-signal-safe and gets a valid action; zeros are the default.
     unsafe {
-        match handled.previous.get() {
-            Some(previous) => libc::sigaction(signal, previous, ptr::null_mut()),
-            None => {
-                let default: libc::sigaction = std::mem::zeroed();
-                libc::sigaction(signal, &default, ptr::null_mut())
-            }
-        };
+        let default: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, action.unwrap_or(&default), ptr::null_mut());
     }
 }
 

@@ -1,19 +1,21 @@
 //! Guest memory: what engines load from, store to and fetch from, and personalities map.
 //!
 //! [`AddressSpace`] is the one type the rest of the emulator holds; guest threads share it in an
-//! `Arc`. Today its backing is the [`user`] window of a Linux program: 4 TB of host address space,
+//! `Arc`. Today its backing is the window (`user`) of a Linux program: 4 TB of host address space,
 //! reserved, in which the guest's mappings are host mappings. An access is a compare with the
 //! window's end and one host instruction; the host's memory management does the rest, and
-//! [`host_fault`] turns its faults into values.
+//! `host_fault` turns its faults into values.
 //!
 //! * `page`: sizes, protections, faults, errors. `raw`: the host instructions that may fault.
 //! * `regions`: the map as a list. `executable`: the pages that may be fetched from.
-//! * `user`: reserving and mapping. `remap`: moving and growing. `copy`: ranges of bytes.
+//! * `user`: the reservation. `map`: mapping, unmapping, protecting. `remap`: moving and growing,
+//!   advice. `copy`: ranges of bytes.
 
 mod context;
 mod copy;
 mod executable;
 mod host_fault;
+mod map;
 mod page;
 mod quick;
 mod raw;
@@ -28,12 +30,13 @@ pub use host_fault::{
     HostFault, Resolver, SentHook, install_alt_stack, register_fpe_resolver, register_resolver,
     set_sent_hook,
 };
+pub use map::{Backing, Frozen, MapRequest, Place};
 pub use page::{
     Access, FaultKind, GUARD_SIZE, MapError, MemFault, PAGE_SIZE, Prot, WINDOW_SIZE, WindowError,
 };
 pub use regions::{FileId, Region};
 pub use remap::{Advice, RemapPlace};
-pub use user::{Backing, Frozen, MapRequest, Place, WindowKind};
+pub use user::WindowKind;
 
 use user::{Map, UserWindow};
 
@@ -100,6 +103,13 @@ macro_rules! compare_exchanges {
             self.settle(va, $size, Access::Store, |_| exchange())
         }
     )*};
+}
+
+impl std::fmt::Debug for AddressSpace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = self.kind();
+        f.debug_struct("AddressSpace").field("kind", &kind).field("base", &self.base).finish()
+    }
 }
 
 impl AddressSpace {

@@ -62,7 +62,7 @@ impl Region {
         let mut upper = self.clone();
         upper.start = at;
         if let Some(file) = &mut upper.file {
-            file.offset += at - self.start;
+            file.offset = file.offset.wrapping_add(at - self.start);
         }
         self.end = at;
         self.tail = false;
@@ -71,12 +71,24 @@ impl Region {
 }
 
 /// The map: disjoint regions by first address, neighbours that belong together merged.
-#[derive(Default)]
 pub(super) struct Regions {
     by_start: BTreeMap<u64, Region>,
+    /// Where most searches start, and an address up to which nothing is free from there: a program
+    /// with thousands of mappings does not pay for all of them in each search.
+    dense: (u64, u64),
 }
 
 impl Regions {
+    /// An empty map in which searches usually start at `search_base`.
+    pub(super) fn new(search_base: u64) -> Self {
+        Regions { by_start: BTreeMap::new(), dense: (search_base, search_base) }
+    }
+
+    /// Changes where searches usually start.
+    pub(super) fn set_search_base(&mut self, search_base: u64) {
+        self.dense = (search_base, search_base);
+    }
+
     /// The region that holds `va`.
     pub(super) fn find(&self, va: u64) -> Option<&Region> {
         self.by_start.range(..=va).next_back().map(|(_, r)| r).filter(|r| va < r.end)
@@ -84,7 +96,7 @@ impl Regions {
 
     /// The regions that touch `[start, end)`, in order, not cut.
     pub(super) fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Region> {
-        let first = self.find(start).map_or(start, |r| r.start);
+        let first = self.find(start).filter(|_| start < end).map_or(start, |r| r.start);
         self.by_start.range(first..end.max(first)).map(|(_, r)| r)
     }
 
@@ -135,6 +147,9 @@ impl Regions {
     pub(super) fn remove(&mut self, start: u64, end: u64) {
         self.split_at(start);
         self.split_at(end);
+        if end > self.dense.0 {
+            self.dense.1 = self.dense.1.min(start.max(self.dense.0));
+        }
         while let Some((&key, _)) = self.by_start.range(start..end.max(start)).next() {
             self.by_start.remove(&key);
         }
@@ -164,13 +179,21 @@ impl Regions {
     }
 
     /// The first free range of `len` bytes at or above `from`, ending at or below `limit`.
-    pub(super) fn first_free(&self, from: u64, len: u64, limit: u64) -> Option<u64> {
-        let mut at = from;
+    pub(super) fn first_free(&mut self, from: u64, len: u64, limit: u64) -> Option<u64> {
+        let cached = from == self.dense.0;
+        let from = if cached { self.dense.1 } else { from };
+        let (mut at, mut dense) = (from, from);
         for r in self.overlapping(from, limit) {
             if r.start.saturating_sub(at) >= len {
                 break;
             }
+            if r.start <= dense {
+                dense = r.end;
+            }
             at = r.end;
+        }
+        if cached {
+            self.dense.1 = dense;
         }
         (at.checked_add(len)? <= limit).then_some(at)
     }

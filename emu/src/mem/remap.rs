@@ -3,9 +3,10 @@
 //! The personality's memory calls use these. A range is never left unmapped on the host, not even
 //! for a moment, or an allocation of the emulator's could land in the window.
 
+use super::map::{existing_range, split_tail};
 use super::page::{HOST_PAGE, MapError, PAGE_SIZE, Prot, WINDOW_SIZE, round_up};
 use super::regions::Region;
-use super::user::{Map, UserWindow, existing_range, host_ptr, split_tail};
+use super::user::{Map, UserWindow, host_ptr};
 use super::{AddressSpace, raw};
 use rustix::io::Errno;
 use rustix::mm::{Advice as HostAdvice, MapFlags, MremapFlags, madvise, mremap, mremap_fixed};
