@@ -10,6 +10,7 @@
 //! What stands right of `=>` is all that may change; the rest must be as before.
 
 use std::fmt;
+use std::fs;
 use std::path::Path;
 
 use axp_emu::cpu::lock::{LockSize, load_locked};
@@ -18,6 +19,7 @@ use axp_emu::engine::{Engine, Limit};
 use axp_emu::fp;
 use axp_emu::isa::{CpuModel, INT_NAMES, Opcode, Osf, assemble_block, decode, disasm};
 
+use crate::source::files_below;
 use crate::state::{CODE, CODE_PAGE, CODE_SIZE, DATA, STOPPED, State, TestMachine, listing};
 
 /// Something that a test sets or expects.
@@ -214,6 +216,17 @@ fn settings(text: &str) -> Result<(Setup, Expect), String> {
     }
     setup.values = expect.values.clone();
     Ok((setup, expect))
+}
+
+/// Reads all of `vectors/**.axp`.
+pub fn all_vectors() -> Result<Vec<Vector>, SyntaxError> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors");
+    let mut all = Vec::new();
+    for path in files_below(&dir, "axp") {
+        let text = fs::read_to_string(&path).map_err(|e| SyntaxError(format!("{path:?}: {e}")))?;
+        all.extend(parse_vectors(&path, &text)?);
+    }
+    Ok(all)
 }
 
 /// Reads a vector file.

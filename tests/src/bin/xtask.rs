@@ -1,7 +1,7 @@
 //! Project chores behind one door: `cargo xtask ci | bless | docs | guests`. Parses and dispatches.
 
 use anyhow::Result;
-use axp_tests::guests_build;
+use axp_tests::{chores, guests_build};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -13,6 +13,16 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Run what continuous integration runs, with the tools that are here.
+    Ci,
+    /// Rewrite the goldens and generated pages; review the difference.
+    Bless,
+    /// Write the generated pages of docs/.
+    Docs {
+        /// Only compare with the committed pages.
+        #[arg(long)]
+        check: bool,
+    },
     /// Rebuild the guest ELF files and record their hashes.
     Guests {
         /// Only compare with the committed files, byte for byte.
@@ -23,6 +33,9 @@ enum Chore {
 
 fn main() -> Result<()> {
     match Arguments::parse().chore {
+        Chore::Ci => chores::ci(),
+        Chore::Bless => chores::bless(),
+        Chore::Docs { check } => chores::docs(check),
         Chore::Guests { check } => guests_build::guests(check),
     }
 }
