@@ -6,8 +6,8 @@
 //! * 0: [`isa`], [`sem`], [`fp`] - pure
 //! * 1: [`mem`], [`cpu`]
 //! * 2: [`engine`], [`block`]
-//! * 3: [`interp`], `load`
-//! * 4: `linux`
+//! * 3: [`interp`], [`load`]
+//! * 4: [`linux`]
 
 pub mod block;
 pub mod cpu;
@@ -15,5 +15,7 @@ pub mod engine;
 pub mod fp;
 pub mod interp;
 pub mod isa;
+pub mod linux;
+pub mod load;
 pub mod mem;
 pub mod sem;

@@ -1,7 +1,11 @@
 //! The two seams of execution: an [`Engine`] runs guest code until a guest event, an
 //! [`Environment`] (a personality) handles the event. [`run`] is the only loop over both.
 
+pub mod lockstep;
 mod run;
+#[cfg(test)]
+mod tests;
+pub mod trace;
 
 use std::time::Duration;
 

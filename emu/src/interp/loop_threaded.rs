@@ -72,8 +72,11 @@ impl CodeBox {
         CodeBox(NonNull::from(Box::leak(Box::new(code))))
     }
 
-    pub fn as_ptr(&self) -> *mut Code {
-        self.0.as_ptr()
+    /// Where to enter the block.
+    pub fn entry(&self) -> Link {
+        // SAFETY: the block is ours; handlers, which change its links, do not run meanwhile.
+        let ops = unsafe { &self.0.as_ref().ops };
+        Link { op: ops.as_ptr(), code: self.0.as_ptr() }
     }
 
     /// Forgets which blocks follow.
@@ -145,17 +148,11 @@ pub(super) struct Run<'a> {
     pub link: *mut Link,
 }
 
-/// Where to enter a block.
-pub(super) fn entry(code: *mut Code) -> Link {
-    // SAFETY: callers pass the address of a live block.
-    Link { op: unsafe { (&(*code).ops).as_ptr() }, code }
-}
-
 /// Runs from the start of a block, whose length has not been taken from `budget` yet, until an
 /// outcome.
 ///
 /// # Safety
-/// `link` must come from [`entry`] of a block that, like all that it is linked with, lives on.
+/// `link` must come from [`CodeBox::entry`] of a block that, like all that it is linked with, lives on.
 pub(super) unsafe fn enter(
     cpu: &mut Cpu,
     mem: &AddressSpace,
@@ -360,7 +357,8 @@ unsafe extern "C" fn jump_elsewhere(
         if (*cpu).poll.load(Ordering::Relaxed) != 0 {
             return leave(target, budget, run, ptr::null_mut(), true);
         }
-        let (pc, link) = *(&(*(*run).jumps).0).get_unchecked(JumpTable::slot(target));
+        let jumps = &*(*run).jumps;
+        let (pc, link) = *jumps.0.get_unchecked(JumpTable::slot(target));
         if pc != target {
             // The new target takes the place of the old one.
             (*code).target = target;

@@ -188,7 +188,7 @@ fn run_threaded(
             *translate += start.elapsed();
             continue;
         };
-        let link = loop_threaded::entry(code.as_ptr());
+        let link = code.entry();
         // SAFETY: the run's link is of a block in the cache, from which nothing is removed here.
         unsafe { loop_threaded::connect(&mut run, link) };
         jumps.insert(run.pc, link);

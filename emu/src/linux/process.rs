@@ -1,0 +1,398 @@
+//! What the threads of a guest process share, and the calls about identity and limits.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::Linux;
+use super::abi::{self, Layout};
+use super::call::Call;
+use super::errno::{Errno, SysResult};
+use super::host;
+use super::signals::Action;
+use crate::cpu::Vcpu;
+use crate::engine::Outcome;
+use crate::isa::CpuModel;
+use crate::mem::AddressSpace;
+
+/// Runs a guest thread to its end, on the calling host thread: gets an engine, calls
+/// [`run`](crate::engine::run). Handed in, so that a personality does not name an engine.
+pub type Runner = Arc<dyn Fn(Vcpu, Linux) + Send + Sync>;
+
+/// Takes a line of `--strace`.
+pub type Tracer = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The process as a whole.
+pub struct Process {
+    /// Guest memory.
+    pub mem: Arc<AddressSpace>,
+    pub(super) model: CpuModel,
+    pub(super) sysroot: Option<PathBuf>,
+    /// Command that runs an Alpha program on this emulator: `axplab run ...`.
+    pub(super) exec_prefix: Vec<OsString>,
+    pub(super) strace: Option<Tracer>,
+    pub(super) runner: Option<Runner>,
+    /// Host path of the executable.
+    pub(super) exe: PathBuf,
+    /// The guest's name for it.
+    pub(super) exe_name: Vec<u8>,
+    pub(super) cmdline: Vec<u8>,
+    pub(super) auxv: Vec<u8>,
+    pub(super) brk: Mutex<Brk>,
+    pub(super) actions: Mutex<[Action; 65]>,
+    pub(super) threads: Mutex<Threads>,
+    pub(super) thread_ended: Condvar,
+    /// Calls without an implementation: number and how often.
+    unknown: Mutex<BTreeMap<u64, u64>>,
+    /// Bits of prctl PR_SET_UNALIGN and UACPROC, in the kernel's thread-info order.
+    pub(super) unaligned: AtomicU64,
+}
+
+/// The heap.
+#[derive(Clone, Copy, Debug)]
+pub struct Brk {
+    /// Lowest break.
+    pub start: u64,
+    /// Current break.
+    pub now: u64,
+}
+
+/// Who is there, and whether all must go.
+#[derive(Debug, Default)]
+pub struct Threads {
+    /// Thread ids.
+    pub alive: Vec<i32>,
+    /// How the process ends, once that is decided.
+    pub end: Option<Outcome>,
+}
+
+impl std::fmt::Debug for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Process").field("exe", &self.exe).finish_non_exhaustive()
+    }
+}
+
+/// A lock whose holder cannot have left nonsense behind: all updates are single stores.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits on a condition with the same tolerance as [`lock`].
+pub(super) fn lock_again<'a, T>(
+    condition: &Condvar,
+    guard: MutexGuard<'a, T>,
+) -> MutexGuard<'a, T> {
+    condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the constructor needs.
+pub(super) struct ProcessParts {
+    pub mem: Arc<AddressSpace>,
+    pub model: CpuModel,
+    pub sysroot: Option<PathBuf>,
+    pub exec_prefix: Vec<OsString>,
+    pub strace: Option<Tracer>,
+    pub runner: Option<Runner>,
+    pub exe: PathBuf,
+    pub cmdline: Vec<u8>,
+    pub auxv: Vec<u8>,
+    pub brk: u64,
+}
+
+impl Process {
+    pub(super) fn new(parts: ProcessParts) -> Self {
+        let mut actions = [Action::default(); 65];
+        for signal in 1..64 {
+            if host::is_ignored(abi::signal_to_host(signal)) {
+                actions[signal as usize].handler = super::signals::SIG_IGN;
+            }
+        }
+        let exe_name = match &parts.sysroot {
+            Some(root) => match parts.exe.strip_prefix(root) {
+                Ok(inside) => Path::new("/").join(inside),
+                Err(_) => parts.exe.clone(),
+            },
+            None => parts.exe.clone(),
+        };
+        Process {
+            mem: parts.mem,
+            model: parts.model,
+            sysroot: parts.sysroot,
+            exec_prefix: parts.exec_prefix,
+            strace: parts.strace,
+            runner: parts.runner,
+            exe: parts.exe,
+            exe_name: exe_name.into_os_string().into_vec(),
+            cmdline: parts.cmdline,
+            auxv: parts.auxv,
+            brk: Mutex::new(Brk { start: parts.brk, now: parts.brk }),
+            actions: Mutex::new(actions),
+            threads: Mutex::default(),
+            thread_ended: Condvar::new(),
+            unknown: Mutex::default(),
+            unaligned: AtomicU64::new(0),
+        }
+    }
+
+    /// The host's path for a path of the guest: absolute ones are looked for in the sysroot first,
+    /// `/proc/self/exe` is the guest's executable.
+    pub fn host_path(&self, guest: &[u8]) -> CString {
+        let plain = |bytes: &[u8]| CString::new(bytes).unwrap_or_default();
+        if guest.first() != Some(&b'/') {
+            return plain(guest);
+        }
+        if super::procfs::own(guest) == Some(b"exe") {
+            return plain(self.exe.as_os_str().as_bytes());
+        }
+        if let Some(root) = &self.sysroot {
+            let mut inside = root.as_os_str().as_bytes().to_vec();
+            inside.extend_from_slice(guest);
+            let inside = plain(&inside);
+            let flags = libc::AT_SYMLINK_NOFOLLOW as u64;
+            let args = [libc::AT_FDCWD as u64, inside.as_ptr() as u64, 0, flags, 0, 0];
+            if host::call(libc::SYS_faccessat2, args).is_ok() {
+                return inside;
+            }
+        }
+        plain(guest)
+    }
+
+    /// Counts a call that has no implementation.
+    pub(super) fn count_unknown(&self, number: u64) {
+        *lock(&self.unknown).entry(number).or_default() += 1;
+    }
+
+    /// Calls that were answered with ENOSYS because nobody wrote them: name and count.
+    pub fn unknown_calls(&self) -> Vec<(String, u64)> {
+        let name = |&nr: &u64| match super::table::name_of(nr) {
+            Some(name) => name.to_owned(),
+            None => format!("#{nr}"),
+        };
+        lock(&self.unknown).iter().map(|(nr, n)| (name(nr), *n)).collect()
+    }
+
+    /// Decides how the process ends and wakes every other thread.
+    pub(super) fn end(&self, outcome: Outcome) {
+        let mut threads = lock(&self.threads);
+        threads.end.get_or_insert(outcome);
+        let me = host::gettid();
+        for &tid in threads.alive.iter().filter(|&&tid| tid != me) {
+            host::poke(tid);
+        }
+    }
+
+    /// How the process ends, if that is decided.
+    pub(super) fn ending(&self) -> Option<Outcome> {
+        lock(&self.threads).end
+    }
+
+    pub(super) fn unaligned_bits(&self) -> u64 {
+        self.unaligned.load(Ordering::Relaxed)
+    }
+}
+
+/// Exit of one thread; of the process, if it is the last.
+pub fn exit(c: &mut Call<'_>) -> SysResult {
+    c.linux.end_thread(c.vcpu, c.a[0] as i32 & 0xff);
+    Err(Errno::NO_RESULT)
+}
+
+/// Exit of all threads.
+pub fn exit_group(c: &mut Call<'_>) -> SysResult {
+    let outcome = Outcome::Exited(c.a[0] as i32 & 0xff);
+    c.linux.process.end(outcome);
+    c.linux.task.stop = Some(outcome);
+    Err(Errno::NO_RESULT)
+}
+
+fn two(c: &mut Call<'_>, first: i64, second: i64) -> SysResult {
+    let other = c.host(second, &[])?;
+    c.second(other);
+    c.host(first, &[])
+}
+
+/// getpid and getppid in one.
+pub fn getxpid(c: &mut Call<'_>) -> SysResult {
+    two(c, libc::SYS_getpid, libc::SYS_getppid)
+}
+
+/// getuid and geteuid in one.
+pub fn getxuid(c: &mut Call<'_>) -> SysResult {
+    two(c, libc::SYS_getuid, libc::SYS_geteuid)
+}
+
+/// getgid and getegid in one.
+pub fn getxgid(c: &mut Call<'_>) -> SysResult {
+    two(c, libc::SYS_getgid, libc::SYS_getegid)
+}
+
+/// The five or six names of the system, as the guest sees it.
+fn uts() -> [Vec<u8>; 6] {
+    let host = rustix::system::uname();
+    let own = |name: &std::ffi::CStr| name.to_bytes().to_vec();
+    [
+        own(host.sysname()),
+        own(host.nodename()),
+        own(host.release()),
+        own(host.version()),
+        b"alpha".to_vec(),
+        own(host.domainname()),
+    ]
+}
+
+/// uname.
+pub fn uname(c: &mut Call<'_>) -> SysResult {
+    let mut out = Layout::<390>::new();
+    for (i, name) in uts().iter().enumerate() {
+        out.bytes(65 * i, &name[..name.len().min(64)]);
+    }
+    c.write(c.a[0], &out.0)?;
+    Ok(0)
+}
+
+/// uname of OSF/1: five names of 32 bytes.
+pub fn osf_utsname(c: &mut Call<'_>) -> SysResult {
+    let mut out = Layout::<160>::new();
+    for (i, name) in uts().iter().take(5).enumerate() {
+        out.bytes(32 * i, &name[..name.len().min(31)]);
+    }
+    c.write(c.a[0], &out.0)?;
+    Ok(0)
+}
+
+/// gethostname.
+pub fn gethostname(c: &mut Call<'_>) -> SysResult {
+    let mut name = uts()[1].clone();
+    name.push(0);
+    name.truncate(c.a[1].min(65) as usize);
+    c.write(c.a[0], &name)?;
+    Ok(0)
+}
+
+/// Limits by Alpha's numbers: NOFILE 6, AS 7, NPROC 8, MEMLOCK 9; the others agree.
+fn resource_to_host(resource: u64) -> u64 {
+    match resource {
+        6 => u64::from(libc::RLIMIT_NOFILE),
+        7 => u64::from(libc::RLIMIT_AS),
+        8 => u64::from(libc::RLIMIT_NPROC),
+        9 => u64::from(libc::RLIMIT_MEMLOCK),
+        other => other,
+    }
+}
+
+/// RLIM_INFINITY of Alpha.
+const INFINITY: u64 = i64::MAX as u64;
+
+fn limit_from_host(value: u64) -> u64 {
+    value.min(INFINITY)
+}
+
+fn limit_to_host(value: u64) -> u64 {
+    if value >= INFINITY { u64::MAX } else { value }
+}
+
+/// Limits that bound the emulator's memory as well as the guest's: remembered by nobody, but
+/// setting them must not end the emulator.
+fn bounds_the_emulator(resource: u64) -> bool {
+    [libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_STACK].map(u64::from).contains(&resource)
+}
+
+fn limits(c: &Call<'_>, pid: u64, resource: u64, new: u64, old: u64) -> SysResult {
+    let resource = resource_to_host(resource);
+    let mut set = None;
+    if new != 0 {
+        set = Some([c.read_u64(new)?, c.read_u64(new + 8)?].map(limit_to_host));
+    }
+    let mut got = [0u64; 2];
+    let apply = set.as_ref().filter(|_| !bounds_the_emulator(resource));
+    let set_at = apply.map_or(0, |s| s.as_ptr() as u64);
+    c.host(libc::SYS_prlimit64, &[pid, resource, set_at, got.as_mut_ptr() as u64])?;
+    if old != 0 {
+        c.write_u64(old, limit_from_host(got[0]))?;
+        c.write_u64(old + 8, limit_from_host(got[1]))?;
+    }
+    Ok(0)
+}
+
+/// getrlimit.
+pub fn getrlimit(c: &mut Call<'_>) -> SysResult {
+    limits(c, 0, c.a[0], 0, c.a[1])
+}
+
+/// setrlimit.
+pub fn setrlimit(c: &mut Call<'_>) -> SysResult {
+    limits(c, 0, c.a[0], c.a[1], 0)
+}
+
+/// prlimit64.
+pub fn prlimit64(c: &mut Call<'_>) -> SysResult {
+    limits(c, c.a[0], c.a[1], c.a[2], c.a[3])
+}
+
+/// sysinfo: the layout is the host's.
+pub fn sysinfo(c: &mut Call<'_>) -> SysResult {
+    c.host(libc::SYS_sysinfo, &[c.buf(c.a[0], 112)?])
+}
+
+/// prctl: what concerns this thread and is harmless goes to the host.
+pub fn prctl(c: &mut Call<'_>) -> SysResult {
+    const PR_GET_UNALIGN: i32 = 5;
+    const PR_SET_UNALIGN: i32 = 6;
+    let [option, x, ..] = c.a;
+    match option as i32 {
+        // prctl counts NOPRINT 1, SIGBUS 2, NOFIX 4.
+        PR_SET_UNALIGN => {
+            let bits = x & 1 | (x & 2) << 1 | (x & 4) >> 1;
+            c.linux.process.unaligned.store(bits, Ordering::Relaxed);
+            Ok(0)
+        }
+        PR_GET_UNALIGN => {
+            let bits = c.linux.process.unaligned_bits();
+            c.write_u32(x, (bits & 1 | (bits & 2) << 1 | (bits & 4) >> 1) as u32)?;
+            Ok(0)
+        }
+        libc::PR_SET_PDEATHSIG => {
+            c.host(libc::SYS_prctl, &[option, abi::signal_to_host(x as i32) as u64])
+        }
+        libc::PR_GET_PDEATHSIG => {
+            let mut signal = 0i32;
+            c.host(libc::SYS_prctl, &[option, &raw mut signal as u64])?;
+            c.write_u32(x, abi::signal_from_host(signal) as u32)?;
+            Ok(0)
+        }
+        libc::PR_SET_NAME | libc::PR_GET_NAME => c.host(libc::SYS_prctl, &[option, c.buf(x, 16)?]),
+        libc::PR_GET_DUMPABLE
+        | libc::PR_SET_DUMPABLE
+        | libc::PR_GET_KEEPCAPS
+        | libc::PR_SET_KEEPCAPS
+        | libc::PR_SET_NO_NEW_PRIVS
+        | libc::PR_GET_NO_NEW_PRIVS
+        | libc::PR_SET_TIMERSLACK
+        | libc::PR_GET_TIMERSLACK
+        | libc::PR_CAPBSET_READ
+        | libc::PR_SET_CHILD_SUBREAPER => c.host(libc::SYS_prctl, &c.a[..5]),
+        libc::PR_SET_MM => Err(Errno::EPERM),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// getpriority gives the nice value itself, which may be negative without being an error.
+pub fn getpriority(c: &mut Call<'_>) -> SysResult {
+    host::getpriority(c.a[0], c.a[1])
+}
+
+/// getdtablesize.
+pub fn getdtablesize(c: &mut Call<'_>) -> SysResult {
+    let mut got = [0u64; 2];
+    let nofile = u64::from(libc::RLIMIT_NOFILE);
+    c.host(libc::SYS_prlimit64, &[0, nofile, 0, got.as_mut_ptr() as u64])?;
+    Ok(limit_from_host(got[0]))
+}
+
+/// sched_getaffinity: the set is bits in quadwords on both sides.
+pub fn sched_getaffinity(c: &mut Call<'_>) -> SysResult {
+    c.host(libc::SYS_sched_getaffinity, &[c.a[0], c.a[1], c.buf(c.a[2], c.a[1])?])
+}

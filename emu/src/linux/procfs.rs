@@ -1,0 +1,126 @@
+//! Files under /proc that must show the guest: made when they are opened.
+
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
+
+use super::errno::{Errno, SysResult};
+use super::host;
+use super::process::Process;
+use super::stack::CLOCK_TICKS;
+use crate::isa::CpuModel;
+
+/// The rest of a path under the process's own directory in /proc.
+pub fn own(path: &[u8]) -> Option<&[u8]> {
+    let rest = path.strip_prefix(b"/proc/")?;
+    let slash = rest.iter().position(|&b| b == b'/')?;
+    let (who, rest) = (&rest[..slash], &rest[slash + 1..]);
+    let pid = std::process::id().to_string();
+    let mine = who == b"self" || who == b"thread-self" || who == pid.as_bytes();
+    mine.then_some(rest)
+}
+
+/// What opening a path gives instead of the host's file.
+pub enum Special {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// An error.
+    Refused(Errno),
+}
+
+/// Looks for a path that needs synthesis.
+pub fn special(process: &Process, path: &[u8]) -> Option<Special> {
+    if path == b"/proc/cpuinfo" {
+        return Some(Special::Bytes(cpuinfo(process.model).into_bytes()));
+    }
+    match own(path)? {
+        b"maps" => Some(Special::Bytes(maps(process))),
+        b"auxv" => Some(Special::Bytes(process.auxv.clone())),
+        b"cmdline" => Some(Special::Bytes(process.cmdline.clone())),
+        b"mem" | b"pagemap" | b"smaps" | b"numa_maps" | b"map_files" => {
+            Some(Special::Refused(Errno::EACCES))
+        }
+        _ => None,
+    }
+}
+
+/// A readable file of these bytes.
+pub fn memory_file(bytes: &[u8], cloexec: bool) -> SysResult {
+    let flags = if cloexec { u64::from(libc::MFD_CLOEXEC) } else { 0 };
+    let name = c"guest-proc".as_ptr() as u64;
+    let fd = host::call(libc::SYS_memfd_create, [name, flags, 0, 0, 0, 0])?;
+    let write = [fd, bytes.as_ptr() as u64, bytes.len() as u64, 0, 0, 0];
+    host::call(libc::SYS_write, write)?;
+    host::call(libc::SYS_lseek, [fd, 0, 0, 0, 0, 0])?;
+    Ok(fd)
+}
+
+fn maps(process: &Process) -> Vec<u8> {
+    let mut out = Vec::new();
+    for region in process.mem.regions() {
+        let (dev, ino, offset) = region.file.map_or((0, 0, 0), |f| (f.dev, f.ino, f.offset));
+        let line = format!(
+            "{:08x}-{:08x} {}{} {:08x} {:02x}:{:02x} {}",
+            region.start,
+            region.end,
+            region.prot,
+            if region.shared { 's' } else { 'p' },
+            offset,
+            libc::major(dev),
+            libc::minor(dev),
+            ino
+        );
+        out.extend_from_slice(line.as_bytes());
+        if let Some(name) = &region.name {
+            out.resize(out.len() + 73usize.saturating_sub(line.len()).max(1), b' ');
+            out.extend_from_slice(name.as_bytes());
+        }
+        out.push(b'\n');
+    }
+    out
+}
+
+/// The kernel's text for Alpha (arch/alpha/kernel/setup.c), for a machine of this model.
+fn cpuinfo(model: CpuModel) -> String {
+    let name = match model {
+        CpuModel::Ev4 => "EV4",
+        CpuModel::Ev5 => "EV5",
+        CpuModel::Ev56 => "EV56",
+        CpuModel::Pca56 => "PCA56",
+        CpuModel::Ev6 => "EV6",
+        CpuModel::Ev67 => "EV67",
+    };
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let rows: [(&str, String); 25] = [
+        ("cpu\t\t\t", "Alpha".into()),
+        ("cpu model\t\t", name.into()),
+        ("cpu variation\t\t", "7".into()),
+        ("cpu revision\t\t", "0".into()),
+        ("cpu serial number\t", String::new()),
+        ("system type\t\t", "axplab".into()),
+        ("system variation\t", "0".into()),
+        ("system revision\t\t", "0".into()),
+        ("system serial number\t", String::new()),
+        ("cycle frequency [Hz]\t", "1000000000 est.".into()),
+        ("timer frequency [Hz]\t", format!("{CLOCK_TICKS}.00")),
+        ("page size [bytes]\t", "8192".into()),
+        ("phys. address bits\t", "44".into()),
+        ("max. addr. space #\t", "255".into()),
+        ("BogoMIPS\t\t", "2000.00".into()),
+        ("kernel unaligned acc\t", "0 (pc=0,va=0)".into()),
+        ("user unaligned acc\t", "0 (pc=0,va=0)".into()),
+        ("platform string\t\t", "N/A".into()),
+        ("cpus detected\t\t", cpus.to_string()),
+        ("cpus active\t\t", cpus.to_string()),
+        ("cpu active mask\t\t", format!("{:016x}", u64::MAX >> (64 - cpus.clamp(1, 64)))),
+        ("L1 Icache\t\t", "64K, 2-way, 64b line".into()),
+        ("L1 Dcache\t\t", "64K, 2-way, 64b line".into()),
+        ("L2 cache\t\t", "4096K, 1-way, 64b line".into()),
+        ("L3 cache\t\t", "n/a".into()),
+    ];
+    let mut text = String::new();
+    for (key, value) in &rows {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{key}: {value}");
+    }
+    text
+}

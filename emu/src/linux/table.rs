@@ -1,0 +1,450 @@
+//! The system calls, one row each: number, name, kinds of the arguments, whether an interrupted
+//! call is restarted (`again`) or fails (`once`), and the function that carries it out.
+//!
+//! The dispatcher, `strace` and the documentation come from it.
+
+use super::call::Call;
+use super::errno::{Errno, SysResult};
+use super::{
+    exec, fdcalls, files, frame, ioctl, memory, net, osf, process, signals, threads, time,
+};
+
+/// How an argument reads in a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arg {
+    /// A signed number.
+    Int,
+    /// Flags or a mode, in hexadecimal.
+    Hex,
+    /// Mode bits, in octal.
+    Oct,
+    /// A descriptor or AT_FDCWD.
+    Fd,
+    /// A string in guest memory.
+    Str,
+    /// An address in guest memory.
+    Ptr,
+    /// A signal number.
+    Sig,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy)]
+pub struct Syscall {
+    /// Number in v0.
+    pub number: u64,
+    /// Name as the kernel's table has it.
+    pub name: &'static str,
+    /// Kinds of the arguments.
+    pub args: &'static [Arg],
+    /// Whether SA_RESTART applies.
+    pub restarts: bool,
+    pub(super) handler: fn(&mut Call<'_>) -> SysResult,
+}
+
+impl std::fmt::Debug for Syscall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}({})", self.name, self.number)
+    }
+}
+
+/// What is answered on purpose with an error: dangerous in a guest, or obsolete.
+fn refused(_: &mut Call<'_>) -> SysResult {
+    Err(Errno::EPERM)
+}
+
+/// Known to be missing; programs have another way.
+fn absent(_: &mut Call<'_>) -> SysResult {
+    Err(Errno::ENOSYS)
+}
+
+/// Passes plain numbers through.
+macro_rules! plain {
+    ($nr:ident) => {
+        |c| c.host(libc::$nr, &c.a)
+    };
+}
+
+/// Passes numbers and buffers of known size through: `size` per argument, 0 for a number.
+macro_rules! sized {
+    ($nr:ident, $($size:literal),*) => {
+        |c| {
+            let mut args = c.a;
+            for (i, size) in [$($size),*].into_iter().enumerate() {
+                if size != 0 {
+                    args[i] = c.arg(i, size)?;
+                }
+            }
+            c.wait(libc::$nr, &args)
+        }
+    };
+}
+
+macro_rules! again {
+    (again) => {
+        true
+    };
+    (once) => {
+        false
+    };
+}
+
+macro_rules! for_each_syscall {
+    ($consumer:ident) => {
+        $consumer! {
+            // Processes and threads.
+            1 exit (Int) once process::exit;
+            2 fork () again threads::fork;
+            7 osf_wait4 (Int, Ptr, Hex, Ptr) again threads::osf_wait4;
+            20 getxpid () once process::getxpid;
+            24 getxuid () once process::getxuid;
+            26 ptrace (Int, Int, Ptr, Ptr) once refused;
+            39 setpgid (Int, Int) once plain!(SYS_setpgid);
+            47 getxgid () once process::getxgid;
+            59 execve (Str, Ptr, Ptr) once exec::execve;
+            63 getpgrp () once plain!(SYS_getpgrp);
+            66 vfork () again threads::vfork;
+            147 setsid () once plain!(SYS_setsid);
+            233 getpgid (Int) once plain!(SYS_getpgid);
+            234 getsid (Int) once plain!(SYS_getsid);
+            312 clone (Hex, Ptr, Ptr, Ptr, Hex) again threads::clone;
+            365 wait4 (Int, Ptr, Hex, Ptr) again threads::wait4;
+            378 gettid () once |c| Ok(c.linux.task.tid as u64);
+            394 futex (Ptr, Hex, Int, Ptr, Ptr, Hex) again threads::futex;
+            405 exit_group (Int) once process::exit_group;
+            411 set_tid_address (Ptr) once threads::set_tid_address;
+            438 waitid (Int, Int, Ptr, Hex, Ptr) again threads::waitid;
+            465 unshare (Hex) once refused;
+            466 set_robust_list (Ptr, Int) once threads::set_robust_list;
+            467 get_robust_list (Int, Ptr, Ptr) once threads::get_robust_list;
+            513 execveat (Fd, Str, Ptr, Ptr, Hex) once exec::execveat;
+            527 rseq (Ptr, Int, Hex, Hex) once absent;
+            530 getegid () once plain!(SYS_getegid);
+            531 geteuid () once plain!(SYS_geteuid);
+            532 getppid () once plain!(SYS_getppid);
+            544 pidfd_open (Int, Hex) once plain!(SYS_pidfd_open);
+            545 clone3 (Ptr, Int) once absent;
+            // Identity and limits.
+            23 setuid (Int) once plain!(SYS_setuid);
+            79 getgroups (Int, Ptr) once |c| {
+                let at = c.opt(c.a[1], c.a[0].min(65536) * 4)?;
+                c.host(libc::SYS_getgroups, &[c.a[0], at])
+            };
+            80 setgroups (Int, Ptr) once |c| {
+                let at = c.opt(c.a[1], c.a[0].min(65536) * 4)?;
+                c.host(libc::SYS_setgroups, &[c.a[0], at])
+            };
+            64 getpagesize () once |_| Ok(crate::mem::PAGE_SIZE);
+            87 gethostname (Ptr, Int) once process::gethostname;
+            89 getdtablesize () once process::getdtablesize;
+            96 setpriority (Int, Int, Int) once plain!(SYS_setpriority);
+            100 getpriority (Int, Int) once process::getpriority;
+            126 setreuid (Int, Int) once plain!(SYS_setreuid);
+            127 setregid (Int, Int) once plain!(SYS_setregid);
+            132 setgid (Int) once plain!(SYS_setgid);
+            144 getrlimit (Int, Ptr) once process::getrlimit;
+            145 setrlimit (Int, Ptr) once process::setrlimit;
+            207 osf_utsname (Ptr) once process::osf_utsname;
+            318 sysinfo (Ptr) once process::sysinfo;
+            325 setfsuid (Int) once plain!(SYS_setfsuid);
+            326 setfsgid (Int) once plain!(SYS_setfsgid);
+            330 sched_setparam (Int, Ptr) once sized!(SYS_sched_setparam, 0, 4);
+            331 sched_getparam (Int, Ptr) once sized!(SYS_sched_getparam, 0, 4);
+            332 sched_setscheduler (Int, Int, Ptr) once sized!(SYS_sched_setscheduler, 0, 0, 4);
+            333 sched_getscheduler (Int) once plain!(SYS_sched_getscheduler);
+            334 sched_yield () once plain!(SYS_sched_yield);
+            335 sched_get_priority_max (Int) once plain!(SYS_sched_get_priority_max);
+            336 sched_get_priority_min (Int) once plain!(SYS_sched_get_priority_min);
+            337 sched_rr_get_interval (Int, Ptr) once sized!(SYS_sched_rr_get_interval, 0, 16);
+            339 uname (Ptr) once process::uname;
+            343 setresuid (Int, Int, Int) once plain!(SYS_setresuid);
+            344 getresuid (Ptr, Ptr, Ptr) once sized!(SYS_getresuid, 4, 4, 4);
+            348 prctl (Int, Hex, Hex, Hex, Hex) once process::prctl;
+            364 getrusage (Int, Ptr) once sized!(SYS_getrusage, 0, 144);
+            371 setresgid (Int, Int, Int) once plain!(SYS_setresgid);
+            372 getresgid (Ptr, Ptr, Ptr) once sized!(SYS_getresgid, 4, 4, 4);
+            395 sched_setaffinity (Int, Int, Ptr) once |c| {
+                let at = c.buf(c.a[2], c.a[1])?;
+                c.host(libc::SYS_sched_setaffinity, &[c.a[0], c.a[1], at])
+            };
+            396 sched_getaffinity (Int, Int, Ptr) once process::sched_getaffinity;
+            473 getcpu (Ptr, Ptr) once sized!(SYS_getcpu, 4, 4);
+            496 prlimit64 (Int, Int, Ptr, Ptr) once process::prlimit64;
+            504 process_vm_readv (Int, Ptr, Int, Ptr, Int, Hex) once refused;
+            505 process_vm_writev (Int, Ptr, Int, Ptr, Int, Hex) once refused;
+            517 membarrier (Int, Hex, Int) once plain!(SYS_membarrier);
+            // OSF/1's own.
+            43 osf_set_program_attributes (Hex, Hex, Hex, Hex) once |_| Ok(0);
+            83 osf_setitimer (Int, Ptr, Ptr) once osf::setitimer;
+            86 osf_getitimer (Int, Ptr) once osf::getitimer;
+            93 osf_select (Int, Ptr, Ptr, Ptr, Ptr) once osf::select;
+            116 osf_gettimeofday (Ptr, Ptr) once osf::gettimeofday;
+            117 osf_getrusage (Int, Ptr) once osf::getrusage;
+            138 osf_utimes (Str, Ptr) once osf::utimes;
+            256 osf_getsysinfo (Int, Ptr, Int, Ptr, Ptr) once osf::getsysinfo;
+            257 osf_setsysinfo (Int, Ptr, Int, Ptr, Ptr) once osf::setsysinfo;
+            301 sethae (Hex) once |_| Ok(0);
+            324 personality (Hex) once |_| Ok(0);
+            // Memory.
+            17 brk (Hex) once memory::brk;
+            71 mmap (Ptr, Int, Hex, Hex, Fd, Hex) once memory::mmap;
+            73 munmap (Ptr, Int) once memory::munmap;
+            74 mprotect (Ptr, Int, Hex) once memory::mprotect;
+            75 madvise (Ptr, Int, Int) once memory::madvise;
+            217 msync (Ptr, Int, Hex) once memory::msync;
+            314 mlock (Ptr, Int) once memory::mlock;
+            315 munlock (Ptr, Int) once memory::munlock;
+            316 mlockall (Hex) once |_| Ok(0);
+            317 munlockall () once |_| Ok(0);
+            341 mremap (Ptr, Int, Int, Hex, Ptr) once memory::mremap;
+            375 mincore (Ptr, Int, Ptr) once memory::mincore;
+            516 userfaultfd (Hex) once absent;
+            518 mlock2 (Ptr, Int, Hex) once memory::mlock;
+            535 io_uring_setup (Int, Ptr) once absent;
+            // Descriptors.
+            3 read (Fd, Ptr, Int) again |c| fdcalls::transfer(c, libc::SYS_read);
+            4 write (Fd, Ptr, Int) again |c| fdcalls::transfer(c, libc::SYS_write);
+            6 close (Fd) once plain!(SYS_close);
+            19 lseek (Fd, Int, Int) once plain!(SYS_lseek);
+            36 sync () once plain!(SYS_sync);
+            41 dup (Fd) once plain!(SYS_dup);
+            42 pipe () once fdcalls::pipe;
+            54 ioctl (Fd, Hex, Hex) again ioctl::ioctl;
+            90 dup2 (Fd, Fd) once fdcalls::dup2;
+            92 fcntl (Fd, Int, Hex) again fdcalls::fcntl;
+            94 poll (Ptr, Int, Int) once fdcalls::poll;
+            95 fsync (Fd) once plain!(SYS_fsync);
+            120 readv (Fd, Ptr, Int) again |c| fdcalls::vector(c, libc::SYS_readv);
+            121 writev (Fd, Ptr, Int) again |c| fdcalls::vector(c, libc::SYS_writev);
+            130 ftruncate (Fd, Int) once plain!(SYS_ftruncate);
+            131 flock (Fd, Int) again |c| c.wait(libc::SYS_flock, &[c.a[0], c.a[1]]);
+            349 pread64 (Fd, Ptr, Int, Int) again |c| fdcalls::transfer(c, libc::SYS_pread64);
+            350 pwrite64 (Fd, Ptr, Int, Int) again |c| fdcalls::transfer(c, libc::SYS_pwrite64);
+            358 select (Int, Ptr, Ptr, Ptr, Ptr) once fdcalls::select;
+            370 sendfile (Fd, Fd, Ptr, Int) again fdcalls::sendfile;
+            379 readahead (Fd, Int, Int) once plain!(SYS_readahead);
+            407 epoll_create (Int) once plain!(SYS_epoll_create);
+            408 epoll_ctl (Fd, Int, Fd, Ptr) once fdcalls::epoll_ctl;
+            409 epoll_wait (Fd, Ptr, Int, Int) once fdcalls::epoll_wait;
+            413 fadvise64 (Fd, Int, Int, Int) once |c| {
+                // Advice 6 and 7 of Alpha are NOREUSE and DONTNEED as on most ports.
+                c.host(libc::SYS_fadvise64, &c.a[..4])
+            };
+            444 inotify_init () once |c| c.host(libc::SYS_inotify_init1, &[0]);
+            445 inotify_add_watch (Fd, Str, Hex) once files::inotify_add_watch;
+            446 inotify_rm_watch (Fd, Int) once plain!(SYS_inotify_rm_watch);
+            447 fdatasync (Fd) once plain!(SYS_fdatasync);
+            463 pselect6 (Int, Ptr, Ptr, Ptr, Ptr, Ptr) once fdcalls::pselect6;
+            464 ppoll (Ptr, Int, Ptr, Ptr, Int) once fdcalls::ppoll;
+            468 splice (Fd, Ptr, Fd, Ptr, Int, Hex) again |c| fdcalls::splice(c, libc::SYS_splice);
+            469 sync_file_range (Fd, Int, Int, Hex) once plain!(SYS_sync_file_range);
+            470 tee (Fd, Fd, Int, Hex) again |c| c.wait(libc::SYS_tee, &c.a[..4]);
+            474 epoll_pwait (Fd, Ptr, Int, Int, Ptr, Int) once fdcalls::epoll_pwait;
+            476 signalfd (Fd, Ptr, Int) once |c| fdcalls::signalfd(c, 0);
+            478 eventfd (Int) once |c| c.host(libc::SYS_eventfd2, &[c.a[0], 0]);
+            480 fallocate (Fd, Hex, Int, Int) once plain!(SYS_fallocate);
+            484 signalfd4 (Fd, Ptr, Int, Hex) once |c| fdcalls::signalfd(c, c.a[3]);
+            485 eventfd2 (Int, Hex) once fdcalls::eventfd2;
+            486 epoll_create1 (Hex) once
+                |c| fdcalls::create_with_flags(c, libc::SYS_epoll_create1, None, c.a[0]);
+            487 dup3 (Fd, Fd, Hex) once fdcalls::dup3;
+            488 pipe2 (Ptr, Hex) once fdcalls::pipe2;
+            489 inotify_init1 (Hex) once
+                |c| fdcalls::create_with_flags(c, libc::SYS_inotify_init1, None, c.a[0]);
+            490 preadv (Fd, Ptr, Int, Int) again |c| fdcalls::vector(c, libc::SYS_preadv);
+            491 pwritev (Fd, Ptr, Int, Int) again |c| fdcalls::vector(c, libc::SYS_pwritev);
+            500 syncfs (Fd) once plain!(SYS_syncfs);
+            512 memfd_create (Str, Hex) once files::memfd_create;
+            519 copy_file_range (Fd, Ptr, Fd, Ptr, Int, Hex) once
+                |c| fdcalls::splice(c, libc::SYS_copy_file_range);
+            520 preadv2 (Fd, Ptr, Int, Int, Int, Hex) again |c| fdcalls::vector(c, libc::SYS_preadv2);
+            521 pwritev2 (Fd, Ptr, Int, Int, Int, Hex) again
+                |c| fdcalls::vector(c, libc::SYS_pwritev2);
+            546 close_range (Fd, Fd, Hex) once plain!(SYS_close_range);
+            551 epoll_pwait2 (Fd, Ptr, Int, Ptr, Ptr, Int) once fdcalls::epoll_pwait2;
+            // Files.
+            9 link (Str, Str) once |c| files::two_paths(c, libc::SYS_link);
+            10 unlink (Str) once |c| files::path_first(c, libc::SYS_unlink);
+            12 chdir (Str) once |c| files::path_first(c, libc::SYS_chdir);
+            13 fchdir (Fd) once plain!(SYS_fchdir);
+            14 mknod (Str, Oct, Hex) once |c| files::path_first(c, libc::SYS_mknod);
+            15 chmod (Str, Oct) once |c| files::path_first(c, libc::SYS_chmod);
+            16 chown (Str, Int, Int) once |c| files::path_first(c, libc::SYS_chown);
+            33 access (Str, Hex) once |c| files::path_first(c, libc::SYS_access);
+            45 open (Str, Hex, Oct) again files::open;
+            57 symlink (Str, Str) once files::symlink;
+            58 readlink (Str, Ptr, Int) once files::readlink;
+            60 umask (Oct) once plain!(SYS_umask);
+            61 chroot (Str) once |c| files::path_first(c, libc::SYS_chroot);
+            67 stat (Str, Ptr) once files::stat;
+            68 lstat (Str, Ptr) once files::lstat;
+            91 fstat (Fd, Ptr) once files::fstat;
+            123 fchown (Fd, Int, Int) once plain!(SYS_fchown);
+            124 fchmod (Fd, Oct) once plain!(SYS_fchmod);
+            128 rename (Str, Str) once |c| files::two_paths(c, libc::SYS_rename);
+            129 truncate (Str, Int) once files::truncate;
+            136 mkdir (Str, Oct) once |c| files::path_first(c, libc::SYS_mkdir);
+            137 rmdir (Str) once |c| files::path_first(c, libc::SYS_rmdir);
+            208 lchown (Str, Int, Int) once |c| files::path_first(c, libc::SYS_lchown);
+            224 osf_stat (Str, Ptr) once files::stat;
+            225 osf_lstat (Str, Ptr) once files::lstat;
+            226 osf_fstat (Fd, Ptr) once files::fstat;
+            328 statfs (Str, Ptr) once files::statfs;
+            329 fstatfs (Fd, Ptr) once files::fstatfs;
+            363 utimes (Str, Ptr) once files::utimes;
+            367 getcwd (Ptr, Int) once files::getcwd;
+            377 getdents64 (Fd, Ptr, Int) once files::getdents64;
+            382 setxattr (Str, Str, Ptr, Int, Hex) once
+                |c| files::xattr(c, libc::SYS_setxattr, true);
+            383 lsetxattr (Str, Str, Ptr, Int, Hex) once
+                |c| files::xattr(c, libc::SYS_lsetxattr, true);
+            384 fsetxattr (Fd, Str, Ptr, Int, Hex) once
+                |c| files::xattr(c, libc::SYS_fsetxattr, false);
+            385 getxattr (Str, Str, Ptr, Int) once |c| files::xattr(c, libc::SYS_getxattr, true);
+            386 lgetxattr (Str, Str, Ptr, Int) once |c| files::xattr(c, libc::SYS_lgetxattr, true);
+            387 fgetxattr (Fd, Str, Ptr, Int) once |c| files::xattr(c, libc::SYS_fgetxattr, false);
+            388 listxattr (Str, Ptr, Int) once |c| files::list_xattr(c, libc::SYS_listxattr, true);
+            389 llistxattr (Str, Ptr, Int) once
+                |c| files::list_xattr(c, libc::SYS_llistxattr, true);
+            390 flistxattr (Fd, Ptr, Int) once
+                |c| files::list_xattr(c, libc::SYS_flistxattr, false);
+            391 removexattr (Str, Str) once |c| files::xattr(c, libc::SYS_removexattr, true);
+            392 lremovexattr (Str, Str) once |c| files::xattr(c, libc::SYS_lremovexattr, true);
+            393 fremovexattr (Fd, Str) once |c| files::xattr(c, libc::SYS_fremovexattr, false);
+            425 stat64 (Str, Ptr) once files::stat64;
+            426 lstat64 (Str, Ptr) once files::lstat64;
+            427 fstat64 (Fd, Ptr) once files::fstat64;
+            450 openat (Fd, Str, Hex, Oct) again files::openat;
+            451 mkdirat (Fd, Str, Oct) once |c| files::path_second(c, libc::SYS_mkdirat);
+            452 mknodat (Fd, Str, Oct, Hex) once |c| files::path_second(c, libc::SYS_mknodat);
+            453 fchownat (Fd, Str, Int, Int, Hex) once |c| files::path_second(c, libc::SYS_fchownat);
+            454 futimesat (Fd, Str, Ptr) once files::futimesat;
+            455 fstatat64 (Fd, Str, Ptr, Hex) once files::fstatat64;
+            456 unlinkat (Fd, Str, Hex) once |c| files::path_second(c, libc::SYS_unlinkat);
+            457 renameat (Fd, Str, Fd, Str) once |c| files::two_paths_at(c, libc::SYS_renameat);
+            458 linkat (Fd, Str, Fd, Str, Hex) once |c| files::two_paths_at(c, libc::SYS_linkat);
+            459 symlinkat (Str, Fd, Str) once files::symlinkat;
+            460 readlinkat (Fd, Str, Ptr, Int) once files::readlinkat;
+            461 fchmodat (Fd, Str, Oct) once |c| files::path_second(c, libc::SYS_fchmodat);
+            462 faccessat (Fd, Str, Hex) once |c| files::path_second(c, libc::SYS_faccessat);
+            475 utimensat (Fd, Str, Ptr, Hex) once files::utimensat;
+            510 renameat2 (Fd, Str, Fd, Str, Hex) once
+                |c| files::two_paths_at(c, libc::SYS_renameat2);
+            522 statx (Fd, Str, Hex, Hex, Ptr) once files::statx;
+            528 statfs64 (Str, Int, Ptr) once files::statfs64;
+            529 fstatfs64 (Fd, Int, Ptr) once files::fstatfs64;
+            547 openat2 (Fd, Str, Ptr, Int) again files::openat2;
+            549 faccessat2 (Fd, Str, Hex, Hex) once
+                |c| files::path_second(c, libc::SYS_faccessat2);
+            // Signals.
+            37 kill (Int, Sig) once signals::kill;
+            48 osf_sigprocmask (Int, Hex) once signals::osf_sigprocmask;
+            52 sigpending (Ptr) once signals::sigpending;
+            103 sigreturn (Ptr) once frame::sigreturn;
+            111 sigsuspend (Hex) once signals::sigsuspend;
+            156 sigaction (Sig, Ptr, Ptr) once signals::sigaction;
+            235 sigaltstack (Ptr, Ptr) once signals::sigaltstack;
+            351 rt_sigreturn (Ptr) once frame::rt_sigreturn;
+            352 rt_sigaction (Sig, Ptr, Ptr, Int, Ptr) once signals::rt_sigaction;
+            353 rt_sigprocmask (Int, Ptr, Ptr, Int) once signals::rt_sigprocmask;
+            354 rt_sigpending (Ptr, Int) once signals::sigpending;
+            355 rt_sigtimedwait (Ptr, Ptr, Ptr, Int) once signals::rt_sigtimedwait;
+            356 rt_sigqueueinfo (Int, Sig, Ptr) once signals::rt_sigqueueinfo;
+            357 rt_sigsuspend (Ptr, Int) once signals::rt_sigsuspend;
+            381 tkill (Int, Sig) once signals::tkill;
+            424 tgkill (Int, Int, Sig) once signals::tgkill;
+            492 rt_tgsigqueueinfo (Int, Int, Sig, Ptr) once signals::rt_tgsigqueueinfo;
+            // Time.
+            323 times (Ptr) once time::times;
+            340 nanosleep (Ptr, Ptr) once time::nanosleep;
+            359 gettimeofday (Ptr, Ptr) once time::gettimeofday;
+            360 settimeofday (Ptr, Ptr) once sized!(SYS_settimeofday, 16, 8);
+            361 getitimer (Int, Ptr) once sized!(SYS_getitimer, 0, 32);
+            362 setitimer (Int, Ptr, Ptr) once sized!(SYS_setitimer, 0, 32, 32);
+            366 adjtimex (Ptr) once sized!(SYS_adjtimex, 208);
+            414 timer_create (Int, Ptr, Ptr) once time::timer_create;
+            415 timer_settime (Int, Hex, Ptr, Ptr) once sized!(SYS_timer_settime, 0, 0, 32, 32);
+            416 timer_gettime (Int, Ptr) once sized!(SYS_timer_gettime, 0, 32);
+            417 timer_getoverrun (Int) once plain!(SYS_timer_getoverrun);
+            418 timer_delete (Int) once plain!(SYS_timer_delete);
+            419 clock_settime (Int, Ptr) once sized!(SYS_clock_settime, 0, 16);
+            420 clock_gettime (Int, Ptr) once sized!(SYS_clock_gettime, 0, 16);
+            421 clock_getres (Int, Ptr) once sized!(SYS_clock_getres, 0, 16);
+            422 clock_nanosleep (Int, Hex, Ptr, Ptr) once time::clock_nanosleep;
+            481 timerfd_create (Int, Hex) once
+                |c| fdcalls::create_with_flags(c, libc::SYS_timerfd_create, Some(c.a[0]), c.a[1]);
+            482 timerfd_settime (Fd, Hex, Ptr, Ptr) once sized!(SYS_timerfd_settime, 0, 0, 32, 32);
+            483 timerfd_gettime (Fd, Ptr) once sized!(SYS_timerfd_gettime, 0, 32);
+            511 getrandom (Ptr, Int, Hex) once |c| {
+                let len = c.a[1].min(0x7fff_ffff);
+                c.wait(libc::SYS_getrandom, &[c.buf(c.a[0], len)?, len, c.a[2]])
+            };
+            // Sockets.
+            97 socket (Int, Hex, Int) once net::socket;
+            98 connect (Fd, Ptr, Int) again |c| net::with_address(c, libc::SYS_connect);
+            99 accept (Fd, Ptr, Ptr) again |c| net::fetch_address(c, libc::SYS_accept, 0);
+            101 send (Fd, Ptr, Int, Hex) again net::send;
+            102 recv (Fd, Ptr, Int, Hex) again net::recv;
+            104 bind (Fd, Ptr, Int) once |c| net::with_address(c, libc::SYS_bind);
+            105 setsockopt (Fd, Hex, Hex, Ptr, Int) once net::setsockopt;
+            106 listen (Fd, Int) once plain!(SYS_listen);
+            113 recvmsg (Fd, Ptr, Hex) again net::recvmsg;
+            114 sendmsg (Fd, Ptr, Hex) again net::sendmsg;
+            118 getsockopt (Fd, Hex, Hex, Ptr, Ptr) once net::getsockopt;
+            125 recvfrom (Fd, Ptr, Int, Hex, Ptr, Ptr) again net::recvfrom;
+            133 sendto (Fd, Ptr, Int, Hex, Ptr, Int) again net::sendto;
+            134 shutdown (Fd, Int) once plain!(SYS_shutdown);
+            135 socketpair (Int, Hex, Int, Ptr) once net::socketpair;
+            141 getpeername (Fd, Ptr, Ptr) once |c| net::fetch_address(c, libc::SYS_getpeername, 0);
+            150 getsockname (Fd, Ptr, Ptr) once |c| net::fetch_address(c, libc::SYS_getsockname, 0);
+            479 recvmmsg (Fd, Ptr, Int, Hex, Ptr) again net::recvmmsg;
+            502 accept4 (Fd, Ptr, Ptr, Hex) again net::accept4;
+            503 sendmmsg (Fd, Ptr, Int, Hex) again net::sendmmsg;
+        }
+    };
+}
+
+macro_rules! define_rows {
+    ($($number:literal $name:ident ($($kind:ident),*) $mode:ident $handler:expr;)*) => {
+        static ROWS: &[Syscall] = &[$(Syscall {
+            number: $number,
+            name: stringify!($name),
+            args: &[$(Arg::$kind),*],
+            restarts: again!($mode),
+            handler: $handler,
+        },)*];
+    };
+}
+for_each_syscall!(define_rows);
+
+/// One more than the highest number.
+const LIMIT: usize = 564;
+
+/// Position in `ROWS` plus one, by number.
+static INDEX: [u16; LIMIT] = {
+    let mut index = [0; LIMIT];
+    let mut i = 0;
+    while i < ROWS.len() {
+        let at = ROWS[i].number as usize;
+        assert!(index[at] == 0, "two rows with one number");
+        index[at] = i as u16 + 1;
+        i += 1;
+    }
+    index
+};
+
+/// The row of a number.
+pub(super) fn row(number: u64) -> Option<&'static Syscall> {
+    let index = *INDEX.get(usize::try_from(number).ok()?)?;
+    ROWS.get(usize::from(index).checked_sub(1)?)
+}
+
+/// Name of a call that has no row, for reports.
+pub(super) fn name_of(number: u64) -> Option<&'static str> {
+    row(number).map(|row| row.name)
+}
+
+/// All implemented calls, in the order of the table.
+pub fn known_calls() -> &'static [Syscall] {
+    ROWS
+}

@@ -1,0 +1,85 @@
+//! Runs one Alpha program on the interpreter: what `tests/linux.rs` starts as a sub-process, and
+//! what execve inside such a program starts again.
+//!
+//! `run-guest [-L SYSROOT] [-0 ARGV0] [--strace] PROG [ARGS...]`
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::exit;
+use std::sync::Arc;
+
+use axp_emu::cpu::Vcpu;
+use axp_emu::engine::{Limit, Outcome, run};
+use axp_emu::interp::{Dispatch, Interpreter};
+use axp_emu::isa::CpuModel;
+use axp_emu::linux::{Linux, LinuxOptions, signal_name, signal_to_host};
+
+fn run_thread(mut vcpu: Vcpu, mut linux: Linux) -> Outcome {
+    let mut engine = Interpreter::new(Dispatch::Threaded);
+    run(&mut engine, &mut linux, &mut vcpu, Limit::None)
+}
+
+fn fail(message: &str) -> ! {
+    eprintln!("run-guest: {message}");
+    exit(2)
+}
+
+fn main() {
+    let mut args = std::env::args_os().skip(1);
+    let me = std::env::current_exe().unwrap_or_else(|error| fail(&error.to_string()));
+    let mut prefix = vec![me.into_os_string()];
+    let mut options = LinuxOptions { model: CpuModel::Ev67, ..LinuxOptions::default() };
+    let mut argv0 = None;
+    let program = loop {
+        let Some(arg) = args.next() else { fail("no program") };
+        let mut value = || args.next().unwrap_or_else(|| fail("an option lacks its value"));
+        match arg.to_str() {
+            Some("-L") => {
+                let root = value();
+                prefix.extend(["-L".into(), root.clone()]);
+                options.sysroot = Some(PathBuf::from(root));
+            }
+            Some("-0") => argv0 = Some(value()),
+            Some("--cpu") => {
+                let name = value();
+                prefix.extend(["--cpu".into(), name.clone()]);
+                let model = name.to_str().and_then(CpuModel::from_name);
+                options.model = model.unwrap_or_else(|| fail("unknown CPU model"));
+            }
+            Some("--based") => options.based = true,
+            Some("--strace") => {
+                prefix.push("--strace".into());
+                options.strace = Some(Arc::new(|line| eprintln!("{line}")));
+            }
+            _ => break arg,
+        }
+    };
+    options.exec_prefix = prefix;
+    options.runner = Some(Arc::new(|vcpu, linux| {
+        run_thread(vcpu, linux);
+    }));
+    let mut argv: Vec<OsString> = vec![argv0.unwrap_or_else(|| program.clone())];
+    argv.extend(args);
+    let envp: Vec<OsString> = std::env::vars_os()
+        .map(|(mut name, value)| {
+            name.push("=");
+            name.push(value);
+            name
+        })
+        .collect();
+    let (linux, vcpu) = Linux::load(&PathBuf::from(&program), &argv, &envp, options)
+        .unwrap_or_else(|error| fail(&error.to_string()));
+    let process = linux.process().clone();
+    let outcome = run_thread(vcpu, linux);
+    for (name, count) in process.unknown_calls() {
+        eprintln!("run-guest: {name}: not implemented, called {count} times");
+    }
+    match outcome {
+        Outcome::Exited(status) => exit(status),
+        Outcome::Signalled { signal, pc, addr } => {
+            eprintln!("run-guest: {} at pc {pc:#x}, address {addr:#x}", signal_name(signal));
+            axp_emu::linux::die_by_signal(signal_to_host(signal))
+        }
+        Outcome::LimitReached => fail("instruction limit"),
+    }
+}
