@@ -174,9 +174,9 @@ impl State {
             out.push(format!("{what}: expected {want}, got {got}"));
         };
         let hex = |v: u64| format!("{v:#018x}");
-        for i in 0..31 {
+        for (i, register) in INT_NAMES.iter().enumerate().take(31) {
             if self.r[i] != expected.r[i] {
-                let name = format!("r{i} ({})", INT_NAMES[i]);
+                let name = format!("r{i} ({register})");
                 line(&name, &hex(expected.r[i]), &hex(self.r[i]));
             }
         }

@@ -335,6 +335,38 @@ pub fn fork() -> Result<i32, Errno> {
     }
 }
 
+/// Stack of a process that shares our memory: an engine may compile on it.
+const SHARING_STACK: usize = 8 << 20;
+
+/// Runs `child` in a new process that shares this one's memory, while the calling thread waits
+/// until it has ended or executed a program: vfork. Gives the new process's id.
+///
+/// The child has its own descriptors and signal actions but the calling thread's thread-local
+/// storage, which is safe because that thread is suspended. Nothing unwinds into this frame.
+pub fn vfork_sharing(child: Box<dyn FnOnce() -> i32>) -> Result<i32, Errno> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+    extern "C" fn entry(argument: *mut libc::c_void) -> i32 {
+        // SAFETY: the pointer is the box below, taken once.
+        let child = unsafe { Box::from_raw(argument.cast::<Box<dyn FnOnce() -> i32>>()) };
+        let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
+        // SAFETY: ends this process without destructors and exit handlers, which are the parent's.
+        unsafe { libc::_exit(status.unwrap_or(127)) }
+    }
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: a fresh mapping, given back when nobody runs on it any more: CLONE_VFORK has the
+    // caller wait. The closure is owned by the child; if there is none, it is leaked.
+    unsafe {
+        let stack = mmap_anonymous(ptr::null_mut(), SHARING_STACK, protection, flags)?;
+        let argument = Box::into_raw(Box::new(child));
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let pid = libc::clone(entry, stack.byte_add(SHARING_STACK), flags, argument.cast());
+        let failed = (pid < 0).then(|| std::io::Error::last_os_error().into());
+        let _ = munmap(stack, SHARING_STACK);
+        failed.map_or(Ok(pid), Err)
+    }
+}
+
 /// A zeroed host structure that the kernel is about to fill in.
 ///
 /// Only for plain C structures, for which zeros are a value.

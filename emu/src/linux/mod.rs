@@ -2,7 +2,8 @@
 //!
 //! * `load`, `stack`: from a file to a processor ready to run. `exec`: from one program to the next.
 //! * `table`: the system calls, one row each. `call`: one of them in progress. `strace`: as text.
-//! * `files`, `fdcalls`, `memory`, `process`, `threads`, `time`, `net`, `ioctl`, `osf`: topics.
+//! * `files`, `fdcalls`, `memory`, `process`, `threads`, `time`, `net`, `ipc`, `ioctl`, `osf`:
+//!   topics.
 //! * `signals`, `frame`, `fpcomplete`: what a fault or signal becomes.
 //! * `abi`, `errno`: Alpha's numbers and layouts. `host`: the host's kernel.
 //!
@@ -19,6 +20,7 @@ mod fpcomplete;
 mod frame;
 mod host;
 mod ioctl;
+mod ipc;
 mod load;
 mod memory;
 mod net;

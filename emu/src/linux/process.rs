@@ -41,12 +41,15 @@ pub struct Process {
     pub(super) exe_name: Vec<u8>,
     pub(super) cmdline: Vec<u8>,
     pub(super) auxv: Vec<u8>,
-    pub(super) brk: Mutex<Brk>,
+    /// Shared with processes that share the memory.
+    pub(super) brk: Arc<Mutex<Brk>>,
     pub(super) actions: Mutex<[Action; 65]>,
     pub(super) threads: Mutex<Threads>,
     pub(super) thread_ended: Condvar,
     /// Calls without an implementation: number and how often.
     unknown: Mutex<BTreeMap<u64, u64>>,
+    /// Attached shared-memory segments: address and size.
+    pub(super) attached: Mutex<BTreeMap<u64, u64>>,
     /// Bits of prctl PR_SET_UNALIGN and UACPROC, in the kernel's thread-info order.
     pub(super) unaligned: AtomicU64,
 }
@@ -128,11 +131,12 @@ impl Process {
             exe_name: exe_name.into_os_string().into_vec(),
             cmdline: parts.cmdline,
             auxv: parts.auxv,
-            brk: Mutex::new(Brk { start: parts.brk, now: parts.brk }),
+            brk: Arc::new(Mutex::new(Brk { start: parts.brk, now: parts.brk })),
             actions: Mutex::new(actions),
             threads: Mutex::default(),
             thread_ended: Condvar::new(),
             unknown: Mutex::default(),
+            attached: Mutex::default(),
             unaligned: AtomicU64::new(0),
         }
     }
@@ -163,6 +167,34 @@ impl Process {
     /// Counts a call that has no implementation.
     pub(super) fn count_unknown(&self, number: u64) {
         *lock(&self.unknown).entry(number).or_default() += 1;
+    }
+
+    /// The process of a child that shares memory and nothing else.
+    pub(super) fn sharing_child(&self, tid: i32) -> Process {
+        Process {
+            mem: self.mem.clone(),
+            model: self.model,
+            sysroot: self.sysroot.clone(),
+            exec_prefix: self.exec_prefix.clone(),
+            strace: self.strace.clone(),
+            runner: self.runner.clone(),
+            exe: self.exe.clone(),
+            exe_name: self.exe_name.clone(),
+            cmdline: self.cmdline.clone(),
+            auxv: self.auxv.clone(),
+            brk: self.brk.clone(),
+            actions: Mutex::new(*lock(&self.actions)),
+            threads: Mutex::new(Threads { alive: vec![tid], end: None }),
+            thread_ended: Condvar::new(),
+            unknown: Mutex::default(),
+            attached: Mutex::new(lock(&self.attached).clone()),
+            unaligned: AtomicU64::new(self.unaligned_bits()),
+        }
+    }
+
+    /// Forgets the counts: a forked child starts its own.
+    pub(super) fn forget_unknown(&self) {
+        lock(&self.unknown).clear();
     }
 
     /// Calls that were answered with ENOSYS because nobody wrote them: name and count.
@@ -283,16 +315,8 @@ fn resource_to_host(resource: u64) -> u64 {
     }
 }
 
-/// RLIM_INFINITY of Alpha.
+/// RLIM_INFINITY of Alpha's getrlimit and setrlimit; prlimit64 has all ones, as everywhere.
 const INFINITY: u64 = i64::MAX as u64;
-
-fn limit_from_host(value: u64) -> u64 {
-    value.min(INFINITY)
-}
-
-fn limit_to_host(value: u64) -> u64 {
-    if value >= INFINITY { u64::MAX } else { value }
-}
 
 /// Limits that bound the emulator's memory as well as the guest's: remembered by nobody, but
 /// setting them must not end the emulator.
@@ -300,7 +324,8 @@ fn bounds_the_emulator(resource: u64) -> bool {
     [libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_STACK].map(u64::from).contains(&resource)
 }
 
-fn limits(c: &Call<'_>, pid: u64, resource: u64, new: u64, old: u64) -> SysResult {
+fn limits(c: &Call<'_>, pid: u64, resource: u64, new: u64, old: u64, infinity: u64) -> SysResult {
+    let limit_to_host = |value| if value >= infinity { u64::MAX } else { value };
     let resource = resource_to_host(resource);
     let mut set = None;
     if new != 0 {
@@ -311,25 +336,25 @@ fn limits(c: &Call<'_>, pid: u64, resource: u64, new: u64, old: u64) -> SysResul
     let set_at = apply.map_or(0, |s| s.as_ptr() as u64);
     c.host(libc::SYS_prlimit64, &[pid, resource, set_at, got.as_mut_ptr() as u64])?;
     if old != 0 {
-        c.write_u64(old, limit_from_host(got[0]))?;
-        c.write_u64(old + 8, limit_from_host(got[1]))?;
+        c.write_u64(old, got[0].min(infinity))?;
+        c.write_u64(old + 8, got[1].min(infinity))?;
     }
     Ok(0)
 }
 
 /// getrlimit.
 pub fn getrlimit(c: &mut Call<'_>) -> SysResult {
-    limits(c, 0, c.a[0], 0, c.a[1])
+    limits(c, 0, c.a[0], 0, c.a[1], INFINITY)
 }
 
 /// setrlimit.
 pub fn setrlimit(c: &mut Call<'_>) -> SysResult {
-    limits(c, 0, c.a[0], c.a[1], 0)
+    limits(c, 0, c.a[0], c.a[1], 0, INFINITY)
 }
 
 /// prlimit64.
 pub fn prlimit64(c: &mut Call<'_>) -> SysResult {
-    limits(c, c.a[0], c.a[1], c.a[2], c.a[3])
+    limits(c, c.a[0], c.a[1], c.a[2], c.a[3], u64::MAX)
 }
 
 /// sysinfo: the layout is the host's.
@@ -389,7 +414,7 @@ pub fn getdtablesize(c: &mut Call<'_>) -> SysResult {
     let mut got = [0u64; 2];
     let nofile = u64::from(libc::RLIMIT_NOFILE);
     c.host(libc::SYS_prlimit64, &[0, nofile, 0, got.as_mut_ptr() as u64])?;
-    Ok(limit_from_host(got[0]))
+    Ok(got[0].min(INFINITY))
 }
 
 /// sched_getaffinity: the set is bits in quadwords on both sides.

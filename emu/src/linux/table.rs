@@ -6,7 +6,7 @@
 use super::call::Call;
 use super::errno::{Errno, SysResult};
 use super::{
-    exec, fdcalls, files, frame, ioctl, memory, net, osf, process, signals, threads, time,
+    exec, fdcalls, files, frame, ioctl, ipc, memory, net, osf, process, signals, threads, time,
 };
 
 /// How an argument reads in a trace.
@@ -379,6 +379,19 @@ macro_rules! for_each_syscall {
                 let len = c.a[1].min(0x7fff_ffff);
                 c.wait(libc::SYS_getrandom, &[c.buf(c.a[0], len)?, len, c.a[2]])
             };
+            // System V IPC.
+            200 msgctl (Int, Hex, Ptr) once ipc::msgctl;
+            201 msgget (Hex, Oct) once plain!(SYS_msgget);
+            202 msgrcv (Int, Ptr, Int, Int, Oct) once |c| ipc::message(c, libc::SYS_msgrcv);
+            203 msgsnd (Int, Ptr, Int, Oct) once |c| ipc::message(c, libc::SYS_msgsnd);
+            204 semctl (Int, Int, Hex, Hex) once ipc::semctl;
+            205 semget (Hex, Int, Oct) once plain!(SYS_semget);
+            206 semop (Int, Ptr, Int) once |c| ipc::semop(c, 0);
+            209 shmat (Int, Ptr, Oct) once ipc::shmat;
+            210 shmctl (Int, Hex, Ptr) once ipc::shmctl;
+            211 shmdt (Ptr) once ipc::shmdt;
+            212 shmget (Hex, Int, Oct) once plain!(SYS_shmget);
+            423 semtimedop (Int, Ptr, Int, Ptr) once |c| ipc::semop(c, c.a[3]);
             // Sockets.
             97 socket (Int, Hex, Int) once net::socket;
             98 connect (Fd, Ptr, Int) again |c| net::with_address(c, libc::SYS_connect);

@@ -1,6 +1,6 @@
 //! Threads and processes: clone, fork, vfork, wait, futex, and what happens when a thread ends.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use super::abi;
 use super::call::Call;
@@ -10,6 +10,7 @@ use super::osf;
 use super::process::lock;
 use super::{Linux, Task};
 use crate::cpu::{Cpu, LOCK_FREE, Vcpu};
+use crate::engine::Outcome;
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
@@ -66,6 +67,7 @@ fn fork_with(c: &mut Call<'_>, flags: u64, stack: u64, child_tid: u64, tls: u64)
         threads.alive = vec![c.linux.task.tid];
         threads.end = None;
         drop(threads);
+        c.linux.process.forget_unknown();
         child_registers(&mut c.vcpu.cpu);
         if stack != 0 {
             c.vcpu.cpu.r[30] = stack;
@@ -102,18 +104,76 @@ pub fn fork(c: &mut Call<'_>) -> SysResult {
 
 /// vfork.
 pub fn vfork(c: &mut Call<'_>) -> SysResult {
-    fork_with(c, CLONE_VFORK, 0, 0, 0)
+    vfork_with(c, CLONE_VM | CLONE_VFORK, 0, 0, 0)
+}
+
+/// vfork with shared memory: what the child stores (posix_spawn's error) the parent sees.
+fn vfork_with(c: &mut Call<'_>, flags: u64, stack: u64, child_tid: u64, tls: u64) -> SysResult {
+    let Some(runner) = c.linux.process.runner.clone() else {
+        return fork_with(c, flags, stack, child_tid, tls);
+    };
+    let vcpu = child_vcpu(c.vcpu, flags, stack, tls);
+    let (process, mask, swcr) = (c.linux.process.clone(), c.linux.task.mask, c.linux.task.swcr);
+    let altstack = c.linux.task.altstack;
+    let host_mask = host::set_mask(u64::MAX);
+    let child = move || {
+        let tid = host::gettid();
+        let process = Arc::new(process.sharing_child(tid));
+        let mut task = Task::new(tid, mask, true);
+        (task.swcr, task.altstack) = (swcr, altstack);
+        if flags & CLONE_CHILD_CLEARTID != 0 {
+            task.clear_child_tid = child_tid;
+        }
+        if flags & CLONE_CHILD_SETTID != 0 {
+            let _ = vcpu.mem.write_bytes(child_tid, &tid.to_le_bytes());
+        }
+        let mut linux = Linux { process: process.clone(), task };
+        linux.enter(&vcpu);
+        host::set_mask(abi::mask_to_host(mask));
+        runner(vcpu, linux);
+        match process.ending() {
+            Some(Outcome::Signalled { signal, .. }) => {
+                host::die_by_signal(abi::signal_to_host(signal))
+            }
+            Some(Outcome::Exited(status)) => status,
+            _ => 127,
+        }
+    };
+    let forked = host::vfork_sharing(Box::new(child));
+    // The child used this thread's storage for its own mailbox.
+    c.linux.task.mailbox.enter_thread(&c.vcpu.cpu.poll);
+    host::set_mask(host_mask);
+    c.second(0);
+    forked.map(|pid| pid as u64)
+}
+
+/// A processor for a child of this one.
+fn child_vcpu(parent: &Vcpu, flags: u64, stack: u64, tls: u64) -> Vcpu {
+    let mut vcpu = Vcpu::new(parent.mem.clone(), parent.model);
+    (vcpu.pal, vcpu.unaligned) = (parent.pal, parent.unaligned);
+    let cpu = &mut vcpu.cpu;
+    (cpu.r, cpu.f) = (parent.cpu.r, parent.cpu.f);
+    (cpu.pc, cpu.fpcr, cpu.unique) = (parent.cpu.pc, parent.cpu.fpcr, parent.cpu.unique);
+    child_registers(cpu);
+    if stack != 0 {
+        cpu.r[30] = stack;
+    }
+    if flags & CLONE_SETTLS != 0 {
+        cpu.unique = tls;
+    }
+    vcpu
 }
 
 /// clone(flags, stack, parent_tid, child_tid, tls).
 pub fn clone(c: &mut Call<'_>) -> SysResult {
     let [flags, stack, parent_tid, child_tid, tls, _] = c.a;
     if flags & CLONE_THREAD == 0 {
-        // Sharing memory without being a thread is done for vfork-like callers only, by copying.
-        if flags & CLONE_VM != 0 && flags & CLONE_VFORK == 0 {
-            return Err(Errno::EINVAL);
-        }
-        let pid = fork_with(c, flags, stack, child_tid, tls)?;
+        // Sharing memory without being a thread is done for vfork-like callers only.
+        let pid = match (flags & CLONE_VM != 0, flags & CLONE_VFORK != 0) {
+            (true, false) => return Err(Errno::EINVAL),
+            (true, true) => vfork_with(c, flags, stack, child_tid, tls)?,
+            _ => fork_with(c, flags, stack, child_tid, tls)?,
+        };
         if flags & CLONE_PARENT_SETTID != 0 {
             c.write_u32(parent_tid, pid as u32)?;
         }
@@ -123,20 +183,7 @@ pub fn clone(c: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let Some(runner) = c.linux.process.runner.clone() else { return Err(Errno::ENOSYS) };
-    let parent = &c.vcpu.cpu;
-    let mut vcpu = Vcpu::new(c.vcpu.mem.clone(), c.vcpu.model);
-    vcpu.pal = c.vcpu.pal;
-    vcpu.unaligned = c.vcpu.unaligned;
-    let cpu = &mut vcpu.cpu;
-    (cpu.r, cpu.f) = (parent.r, parent.f);
-    (cpu.pc, cpu.fpcr, cpu.unique) = (parent.pc, parent.fpcr, parent.unique);
-    child_registers(cpu);
-    if stack != 0 {
-        cpu.r[30] = stack;
-    }
-    if flags & CLONE_SETTLS != 0 {
-        cpu.unique = tls;
-    }
+    let vcpu = child_vcpu(c.vcpu, flags, stack, tls);
     let mut task = Task::new(0, c.linux.task.mask, false);
     task.swcr = c.linux.task.swcr;
     if flags & CLONE_CHILD_CLEARTID != 0 {
