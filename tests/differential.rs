@@ -12,7 +12,7 @@ use axp_tests::state::{DATA, STOPPED, State, TestMachine, listing};
 use axp_tests::words::Random;
 
 /// Blocks of each strength in a normal run.
-const BLOCKS: u64 = 600;
+const BLOCKS: u64 = 400;
 /// Instructions that a block may retire.
 const BUDGET: u64 = 3000;
 /// Guest events after which a run is given up; each is compared.

@@ -62,7 +62,7 @@ fn a_hundred_million_instructions_run_on_a_small_stack() {
             machine.load(&words);
             machine.run(&mut *make(), Limit::Count(INSTRUCTIONS))
         };
-        let thread = thread::Builder::new().stack_size(192 << 10).spawn(run).unwrap();
+        let thread = thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap();
         let state = thread.join().unwrap();
         assert_eq!((state.exit, state.count), (Exit::Limit, Some(INSTRUCTIONS)), "{}", engine.name);
         finals.push((engine.name, state));
