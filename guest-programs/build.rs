@@ -67,7 +67,8 @@ fn main() {
     }
     .expect("string");
     code.push_str("/// Program, variant, and the executable or the reason why there is none.\n");
-    code.push_str("pub(crate) static NATIVE: &[(&str, &str, Result<&[u8], &str>)] = &[\n");
+    code.push_str("pub(crate) type Twin = (&'static str, &'static str, Result<&'static [u8], &'static str>);\n");
+    code.push_str("pub(crate) static NATIVE: &[Twin] = &[\n");
     for variant in &variants {
         let built: Vec<Result<PathBuf, String>> = match &compiler {
             Ok((command, _)) => build_variant(command, variant, &names, &root, &out),
@@ -93,7 +94,6 @@ fn strings(list: &toml::Value) -> Vec<String> {
 /// The host's C compiler (the CC variables, else `cc`) and the first line of its version.
 fn find_compiler() -> Result<(PathBuf, String), String> {
     let tool = cc::Build::new()
-        .cargo_metadata(false)
         .opt_level(2)
         .try_get_compiler()
         .map_err(|e| format!("no C compiler on this host when axplab was built: {e}"))?;

@@ -86,12 +86,8 @@ pub fn warnings(
     let mut warnings = Vec::new();
     let Some(summary) = stats::Summary::new(&result.samples) else { return warnings };
     let count = result.samples.len();
-    if count < warning::FEW_SAMPLES {
-        let why = match count < settings.samples as usize {
-            true => " (a sample takes long)",
-            false => "",
-        };
-        let message = format!("only {count} samples{why}");
+    if count < warning::FEW_SAMPLES && count < settings.samples as usize {
+        let message = format!("only {count} samples, each takes long");
         warnings.push(Warning::cell("few-samples", row, engine, message));
     }
     if summary.spread() > warning::NOISE {
@@ -103,6 +99,26 @@ pub fn warnings(
         warnings.push(Warning::cell("outliers", row, engine, message));
     }
     warnings
+}
+
+/// Says so if results were measured on less than a whole CPU: other processes ran, whatever the load was before.
+pub fn starved(rows: &[RowRecord]) -> Option<Warning> {
+    let shares: Vec<f64> = rows.iter().flat_map(|row| &row.results).filter_map(cpu_share).collect();
+    let starved = shares.iter().filter(|&&share| share < 0.9).count();
+    (starved > 0).then(|| {
+        let message = format!(
+            "other processes ran: {starved} of {} results had less than 90 % of a CPU",
+            shares.len()
+        );
+        Warning::general("starved", message)
+    })
+}
+
+/// CPU time by wall time of a result's process; none where it ran on another machine, or too shortly to tell.
+fn cpu_share(result: &ResultRecord) -> Option<f64> {
+    let wall = stats::median(&result.metrics.get("wall")?.samples)?;
+    let share = (result.cpu_user? + result.cpu_sys?) / wall;
+    (wall > 0.05 && share > 0.1).then_some(share)
 }
 
 /// The nbench-style indices of each engine that has a verified value in every row of one.
@@ -131,4 +147,78 @@ pub fn indices(all: &[Row], rows: &[RowRecord]) -> Indices {
         }
     }
     indices
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(wall: f64, cpu: f64) -> ResultRecord {
+        let metric = Metric { unit: "s".into(), better: Better::Lower, samples: vec![wall] };
+        ResultRecord {
+            cpu_user: Some(cpu),
+            cpu_sys: Some(0.0),
+            metrics: BTreeMap::from([("wall".into(), metric)]),
+            ..ResultRecord::default()
+        }
+    }
+
+    fn row(name: &str, median: f64, verified: bool) -> RowRecord {
+        let result =
+            ResultRecord { engine: "x".into(), median: Some(median), verified, ..result(1.0, 1.0) };
+        RowRecord {
+            suite: String::new(),
+            row: name.into(),
+            params: BTreeMap::new(),
+            unit: String::new(),
+            better: Better::Higher,
+            work: 1.0,
+            comparable_to_published: true,
+            results: vec![result],
+        }
+    }
+
+    #[test]
+    fn a_process_that_waited_for_a_cpu_is_told_from_one_on_another_machine() {
+        assert!(cpu_share(&result(1.0, 0.5)).unwrap() < 0.9);
+        assert!(cpu_share(&result(1.0, 1.7)).unwrap() > 0.9);
+        assert_eq!(cpu_share(&result(1.0, 0.01)), None);
+        assert_eq!(cpu_share(&result(0.01, 0.005)), None);
+    }
+
+    #[test]
+    fn an_index_needs_every_member_verified() {
+        let all = crate::catalogue::rows();
+        let k6 =
+            |name: &&str| all.iter().find(|row| row.name == **name).unwrap().nbench.unwrap().k6;
+        let mut rows: Vec<RowRecord> = report::INDEX_INTEGER
+            .iter()
+            .zip([2.0, 2.0, 8.0, 8.0])
+            .map(|(name, ratio)| row(name, k6(name) * ratio, true))
+            .collect();
+        let found = indices(&all, &rows);
+        assert!((found.integer["x"] - 4.0).abs() < 1e-9);
+        assert!(found.memory.is_empty() && found.fp.is_empty());
+        rows[2].results[0].verified = false;
+        assert!(indices(&all, &rows).integer.is_empty());
+    }
+
+    #[test]
+    fn the_indices_have_the_members_that_the_catalogue_gives_them() {
+        for (members, class) in [
+            (report::INDEX_MEMORY, axp_guests::Class::Memory),
+            (report::INDEX_INTEGER, axp_guests::Class::Integer),
+            (report::INDEX_FP, axp_guests::Class::Fp),
+        ] {
+            let mut theirs: Vec<String> = crate::catalogue::rows()
+                .iter()
+                .filter(|row| row.nbench.is_some_and(|nbench| nbench.index == class))
+                .map(|row| row.name.clone())
+                .collect();
+            let mut ours = members.to_vec();
+            theirs.sort();
+            ours.sort();
+            assert_eq!(ours, theirs);
+        }
+    }
 }

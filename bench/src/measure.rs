@@ -98,6 +98,8 @@ pub struct RunStats {
 pub enum Failure {
     /// The user stopped the run.
     Interrupted,
+    /// The run was given up; the text is as below.
+    Timeout(String),
     /// The run went wrong; the text is for the table's cell and the record.
     Wrong(String),
 }
@@ -194,7 +196,7 @@ fn wait(
         }
         let left = timeout.saturating_sub(start.elapsed());
         if left.is_zero() {
-            return Err(Failure::Wrong(format!("no result after {} s", timeout.as_secs_f64())));
+            return Err(Failure::Timeout(format!("no result after {} s", timeout.as_secs_f64())));
         }
         // A signal ends the poll; the bound covers one that came just before it.
         let slice = left.min(Duration::from_millis(200));
@@ -345,7 +347,7 @@ mod tests {
 
     fn wrong(invocation: &Invocation) -> String {
         match measure(invocation, &Interrupt::default()) {
-            Err(Failure::Wrong(text)) => text,
+            Err(Failure::Wrong(text) | Failure::Timeout(text)) => text,
             other => panic!("{other:?}"),
         }
     }

@@ -31,14 +31,32 @@ pub struct Cell {
     pub samples: Vec<Sample>,
     /// The place of each among all samples of the row.
     pub order: Vec<u32>,
-    /// What went wrong; such a cell has no value.
+    /// What went wrong; such a cell has no value. A cell that has an error from the start is not measured.
     pub error: Option<String>,
+    /// What went wrong was that nothing came.
+    pub timed_out: bool,
 }
 
 impl Cell {
     /// A cell not yet measured.
     pub fn new(engine: EngineSpec) -> Self {
-        Self { engine, reps: 1, wanted: 0, samples: Vec::new(), order: Vec::new(), error: None }
+        Self {
+            engine,
+            reps: 1,
+            wanted: 0,
+            samples: Vec::new(),
+            order: Vec::new(),
+            error: None,
+            timed_out: false,
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.timed_out = matches!(failure, Failure::Timeout(_));
+        self.error = match failure {
+            Failure::Timeout(text) | Failure::Wrong(text) => Some(text),
+            Failure::Interrupted => Some("interrupted".into()),
+        };
     }
 }
 
@@ -66,12 +84,16 @@ pub fn measure_row(
     interrupt: &Interrupt,
 ) -> bool {
     for (index, cell) in cells.iter_mut().enumerate() {
+        if cell.error.is_some() {
+            progress.done(steps(settings));
+            continue;
+        }
         progress.doing(&cell.engine.name, "calibration");
         let translates = cell.engine.build() == Build::Guest;
         match calibrate(settings, translates, &|reps| command(index, reps), interrupt) {
             Ok(found) => (cell.reps, cell.wanted) = found,
             Err(Failure::Interrupted) => return false,
-            Err(Failure::Wrong(text)) => cell.error = Some(text),
+            Err(failure) => cell.fail(failure),
         }
         // The samples that will not be taken are behind us too.
         progress.done(1 + settings.samples - cell.wanted);
@@ -92,7 +114,7 @@ pub fn measure_row(
                 }
                 Ok(_) => cell.error = Some("the kernel's clock did not move".into()),
                 Err(Failure::Interrupted) => return false,
-                Err(Failure::Wrong(text)) => cell.error = Some(text),
+                Err(failure) => cell.fail(failure),
             }
             if cell.error.is_some() {
                 progress.done(cell.wanted - round);

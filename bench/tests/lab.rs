@@ -220,6 +220,25 @@ fn a_wrong_result_is_an_error_and_status_1_but_spoils_nothing_else() {
 }
 
 #[test]
+fn an_engine_that_hangs_on_every_row_is_left_out_after_some() {
+    let bench = Bench::new();
+    bench.engine("hangs", "sleep 100");
+    let rows = [ROW, "idea", "huffman", "bitfield", "assignment"];
+    let call = ["-e", "hangs", "--timeout", "0.1", "--json", "r.json"];
+    let output = bench.command(&["bench"]).args(rows).args(call).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let record = bench.record("r.json");
+    let errors: Vec<&str> = record["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["results"][0]["error"].as_str().unwrap())
+        .collect();
+    assert!(errors[..3].iter().all(|error| error.contains("after 0.1 s")), "{errors:?}");
+    assert!(errors[3..].iter().all(|error| error.contains("in 3 rows before")), "{errors:?}");
+}
+
+#[test]
 fn what_the_user_must_correct_is_one_line_and_status_2_and_leaves_no_file() {
     let bench = Bench::new();
     bench.right("good", ROW, 200);

@@ -31,23 +31,33 @@ void *ax_memcpy(void *to, const void *from, u64 bytes)
 
 struct loose { u64 v; } __attribute__((packed, may_alias));
 
-/* Overlap-safe move in unaligned quadwords, which the guest builds from LDQ_U pairs. */
+/* Overlap-safe move: aligned quadword stores, and loads that the guest builds from LDQ_U pairs
+ * where the source is not aligned alike. */
 void *ax_memmove(void *to, const void *from, u64 bytes)
 {
     u8 *d = to;
     const u8 *s = from;
     if ((u64)d - (u64)s >= bytes) {
-        for (; bytes >= 16; bytes -= 16, d += 16, s += 16) {
-            u64 a = ((const struct loose *)s)[0].v, b = ((const struct loose *)s)[1].v;
-            ((struct loose *)d)[0].v = a, ((struct loose *)d)[1].v = b;
+        for (; bytes && ((u64)d & 7); bytes--) *d++ = *s++;
+        for (; bytes >= 32; bytes -= 32, d += 32, s += 32) {
+            const struct loose *from4 = (const struct loose *)s;
+            word_alias *to4 = (word_alias *)d;
+            u64 a = from4[0].v, b = from4[1].v, c = from4[2].v, e = from4[3].v;
+            to4[0] = a, to4[1] = b, to4[2] = c, to4[3] = e;
         }
+        for (; bytes >= 8; bytes -= 8, d += 8, s += 8)
+            *(word_alias *)d = ((const struct loose *)s)->v;
         while (bytes--) *d++ = *s++;
     } else {
-        for (; bytes >= 16; bytes -= 16) {
-            u64 a = ((const struct loose *)(s + bytes))[-1].v;
-            u64 b = ((const struct loose *)(s + bytes))[-2].v;
-            ((struct loose *)(d + bytes))[-1].v = a, ((struct loose *)(d + bytes))[-2].v = b;
+        for (; bytes && ((u64)(d + bytes) & 7); bytes--) d[bytes - 1] = s[bytes - 1];
+        for (; bytes >= 32; bytes -= 32) {
+            const struct loose *from4 = (const struct loose *)(s + bytes - 32);
+            word_alias *to4 = (word_alias *)(d + bytes - 32);
+            u64 a = from4[0].v, b = from4[1].v, c = from4[2].v, e = from4[3].v;
+            to4[0] = a, to4[1] = b, to4[2] = c, to4[3] = e;
         }
+        for (; bytes >= 8; bytes -= 8)
+            *(word_alias *)(d + bytes - 8) = ((const struct loose *)(s + bytes - 8))->v;
         while (bytes--) d[bytes] = s[bytes];
     }
     return to;

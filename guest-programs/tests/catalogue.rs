@@ -114,7 +114,7 @@ fn native_twins_give_the_recorded_results() {
                         (&line.row, &line.unit, line.size, line.reps.to_string().as_str()),
                         (&row.name, &row.unit, row.quick_size, reps)
                     );
-                    assert!(line.work > 0 && line.work % line.reps == 0);
+                    assert!(line.work > 0 && line.work.is_multiple_of(line.reps));
                 }
             }
             for bad in [&["nonsense"][..], &[&program.rows[0].name, "0"], &["", "", "", ""]] {

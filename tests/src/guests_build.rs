@@ -1,6 +1,7 @@
 //! Builds the prebuilt guest ELF files with the Alpha cross compiler: `cargo xtask guests`
 //! writes them and their hashes, `cargo xtask guests --check` and the tests only compare.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
@@ -71,6 +72,31 @@ pub fn compile(catalogue: &Catalogue, program: &Program, elf: &Elf, target: &Pat
     Ok(())
 }
 
+/// Compiles a hosted C program of `guest-programs/c` (name without `.c`) for Alpha, against
+/// glibc, with further `flags` such as `-static`; tests do this when they run, since such files
+/// are not committed.
+pub fn compile_hosted(
+    catalogue: &Catalogue,
+    name: &str,
+    flags: &[&str],
+    target: &Path,
+) -> Result<()> {
+    let command = &catalogue.toolchain.command;
+    let output = Command::new(command)
+        .args(["-O2", "-std=gnu17", "-mieee"])
+        .args(flags)
+        .arg("-o")
+        .arg(target)
+        .arg(folder().join("c").join(format!("{name}.c")))
+        .arg("-lm")
+        .output()
+        .with_context(|| format!("cannot run {command}"))?;
+    if !output.status.success() {
+        bail!("{name}.c does not compile:\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
+
 /// Rebuilds every guest; with `check`, only compares with the committed files.
 pub fn guests(check: bool) -> Result<()> {
     let folder = folder();
@@ -116,6 +142,8 @@ pub fn guests(check: bool) -> Result<()> {
     fs::create_dir_all(folder.join("elf"))?;
     for (elf, committed, bytes) in &built {
         fs::write(committed, bytes).with_context(|| committed.display().to_string())?;
+        // qemu-alpha and the kernel only run what is executable.
+        fs::set_permissions(committed, fs::Permissions::from_mode(0o755))?;
         text = with_hash(&text, &elf.file, &sha256_hex(bytes))?;
     }
     Catalogue::parse(&text)?;

@@ -1,5 +1,6 @@
 //! `axplab bench`: checks the call, measures rows on engines, makes the record, prints the report.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -16,11 +17,14 @@ use crate::measure::{Interrupt, Invocation};
 use crate::plan::{self, Cell, Progress, Settings};
 use crate::record::{self, Indices, Record, RowRecord};
 use crate::report::{self, Format};
-use crate::warning::Warning;
+use crate::warning::{self, Warning};
 use crate::{collect, fingerprint};
 
 /// Seconds of sampling that a quick run of the whole table may take; start-up and slow cells come on top.
 const QUICK_BUDGET: f64 = 150.0;
+
+/// Rows in which an engine may give nothing before it is left out.
+const TIMEOUTS: u32 = 3;
 
 /// Runs the command.
 pub fn bench(args: BenchArgs) -> anyhow::Result<Outcome> {
@@ -47,6 +51,7 @@ pub fn bench(args: BenchArgs) -> anyhow::Result<Outcome> {
         let message = "interrupted: what was measured by then is kept, the rest is missing";
         record.warnings.push(Warning::general("interrupted", message));
     }
+    record.warnings.extend(collect::starved(&record.rows));
     record.indices = collect::indices(&all_rows, &record.rows);
     if let Some(path) = json {
         record.write(path)?;
@@ -102,6 +107,8 @@ struct Lab {
     programs: Programs,
     quick: bool,
     cpu: String,
+    /// How often each engine gave nothing within the time.
+    timeouts: RefCell<BTreeMap<String, u32>>,
 }
 
 impl Lab {
@@ -124,6 +131,7 @@ impl Lab {
             programs: Programs::new()?,
             quick: args.quick,
             cpu: args.cpu.clone(),
+            timeouts: RefCell::default(),
         })
     }
 
@@ -136,6 +144,10 @@ impl Lab {
         let host = fingerprint::host();
         let build = fingerprint::build();
         warnings.extend(before(&host, &build));
+        if (self.settings.samples as usize) < warning::FEW_SAMPLES {
+            let message = format!("only {} samples of each result", self.settings.samples);
+            warnings.push(Warning::general("few-samples", message));
+        }
         let bar = Bar::new(rows.len() * self.engines.len() * plan::steps(&self.settings) as usize);
         let mut records = Vec::new();
         for row in rows {
@@ -173,7 +185,13 @@ impl Lab {
         for engine in &self.engines {
             match self.programs.artifact(row, engine.build(), &self.cpu)? {
                 Ok(file) => {
-                    cells.push(Cell::new(engine.clone()));
+                    let mut cell = Cell::new(engine.clone());
+                    // An engine that hangs on every row would hold the table up for as many timeouts.
+                    let lost = self.timeouts.borrow().get(&engine.name).copied().unwrap_or(0);
+                    if lost >= TIMEOUTS {
+                        cell.error = Some(format!("not run: no result in {lost} rows before"));
+                    }
+                    cells.push(cell);
                     files.push(file);
                 }
                 Err(why) => {
@@ -204,6 +222,9 @@ impl Lab {
             }
         };
         plan::measure_row(&mut cells, &self.settings, &command, bar, interrupt);
+        for cell in cells.iter().filter(|cell| cell.timed_out) {
+            *self.timeouts.borrow_mut().entry(cell.engine.name.clone()).or_default() += 1;
+        }
         agree(&mut cells);
         let results: Vec<_> =
             cells.iter().zip(&files).map(|(cell, file)| collect::result(row, cell, file)).collect();

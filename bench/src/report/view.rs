@@ -251,6 +251,13 @@ fn may_stand_beside_published(record: &Record, notes: &mut Vec<String>) -> bool 
         );
         return true;
     }
+    let disturbed = |kind: &str| kind == "busy" || kind == "starved";
+    if record.warnings.iter().any(|warning| disturbed(&warning.kind)) {
+        notes.push(
+            "the machine was busy, which alone may move the indices: measure again on a quiet one"
+                .into(),
+        );
+    }
     notes.push(format!(
         "native nbench-style indices are more than 20 % off the original nbench's on such a host ({}): \
          published indices are not shown",
@@ -317,6 +324,9 @@ fn errors(record: &Record) -> Vec<String> {
     lines
 }
 
+/// Cells that a warning lists.
+const LISTED: usize = 6;
+
 /// One line for each kind of cell warning, so that a noisy machine does not bury the rest.
 fn warnings(record: &Record) -> Vec<String> {
     let mut lines = Vec::new();
@@ -332,7 +342,14 @@ fn warnings(record: &Record) -> Vec<String> {
             None => cells.push((&warning.kind, vec![text])),
         }
     }
-    lines.extend(cells.into_iter().map(|(kind, texts)| format!("{kind}: {}", texts.join("; "))));
+    for (kind, mut texts) in cells {
+        let more = texts.len().saturating_sub(LISTED);
+        texts.truncate(LISTED);
+        if more > 0 {
+            texts.push(format!("and {more} more (all are in the record)"));
+        }
+        lines.push(format!("{kind}: {}", texts.join("; ")));
+    }
     lines
 }
 

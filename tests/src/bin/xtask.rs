@@ -1,6 +1,7 @@
 //! Project chores behind one door: `cargo xtask ci | bless | docs | guests`. Parses and dispatches.
 
-use anyhow::Result;
+use std::process::ExitCode;
+
 use axp_tests::{chores, guests_build};
 use clap::{Parser, Subcommand};
 
@@ -31,11 +32,19 @@ enum Chore {
     },
 }
 
-fn main() -> Result<()> {
-    match Arguments::parse().chore {
+fn main() -> ExitCode {
+    let result = match Arguments::parse().chore {
         Chore::Ci => chores::ci(),
         Chore::Bless => chores::bless(),
         Chore::Docs { check } => chores::docs(check),
         Chore::Guests { check } => guests_build::guests(check),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // Only the message: a chore's error is for its reader, not for a debugger.
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
