@@ -211,8 +211,8 @@ fn semantics_are_pure() {
 
 #[test]
 fn engines_do_no_input_or_output() {
-    // The profile writer serves `perf` at the user's wish and runs on no guest's path.
-    const EXEMPT: &[&str] = &["jit/src/profile.rs"];
+    // The profile writer serves `perf` at the user's wish; the arena maps one memory file twice.
+    const EXEMPT: &[&str] = &["jit/src/profile.rs", "jit/src/code/arena.rs"];
     const BANNED: &[&str] = &["std::net", "std::fs", "std::io", "std::process", "rustix::fs"];
     check(
         "input or output in an engine",

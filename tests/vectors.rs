@@ -1,13 +1,9 @@
 //! Runs `vectors/**.axp`, one instruction per line, on every engine: decoder, disassembler and
 //! semantics against the manual's definitions (see `vectors/model`).
 
-use std::fs;
-use std::path::Path;
-
 use axp_emu::isa::Opcode;
 use axp_tests::engines::{ENGINES, EngineUnderTest};
-use axp_tests::filetest::{Vector, parse_vectors};
-use axp_tests::source::files_below;
+use axp_tests::filetest::{Vector, all_vectors};
 use axp_tests::state::TestMachine;
 
 /// Failures shown per engine; one mistake in the semantics breaks many lines.
@@ -16,12 +12,7 @@ const SHOWN: usize = 12;
 const LEAST: usize = 3;
 
 fn vectors() -> Vec<Vector> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors");
-    let mut all = Vec::new();
-    for path in files_below(&dir, "axp") {
-        all.extend(parse_vectors(&path, &fs::read_to_string(&path).unwrap()).unwrap());
-    }
-    all
+    all_vectors().unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn report(what: &str, failures: Vec<String>) {

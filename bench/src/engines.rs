@@ -250,7 +250,7 @@ mod tests {
             ["native", "native-o3", "interp", "baseline", "opt", "auto", "qemu-alpha"]
         );
         for engine in &engines {
-            assert_eq!(engine.in_tree, run::ENGINES.contains(&engine.name.as_str()));
+            assert_eq!(engine.in_tree, crate::cmd::run::ENGINES.contains(&engine.name.as_str()));
         }
         assert_eq!(engines[0].build(), Build::Native);
         assert_eq!(engines[1].build(), Build::NativeO3);

@@ -10,14 +10,16 @@
 //! What stands right of `=>` is all that may change; the rest must be as before.
 
 use std::fmt;
+use std::fs;
 use std::path::Path;
 
 use axp_emu::cpu::lock::{LockSize, load_locked};
 use axp_emu::cpu::{Exit, LOCK_FREE};
 use axp_emu::engine::{Engine, Limit};
 use axp_emu::fp;
-use axp_emu::isa::{CpuModel, INT_NAMES, Opcode, assemble_block, decode, disasm};
+use axp_emu::isa::{CpuModel, INT_NAMES, Opcode, Osf, assemble_block, decode, disasm};
 
+use crate::source::files_below;
 use crate::state::{CODE, CODE_PAGE, CODE_SIZE, DATA, STOPPED, State, TestMachine, listing};
 
 /// Something that a test sets or expects.
@@ -216,6 +218,17 @@ fn settings(text: &str) -> Result<(Setup, Expect), String> {
     Ok((setup, expect))
 }
 
+/// Reads all of `vectors/**.axp`.
+pub fn all_vectors() -> Result<Vec<Vector>, SyntaxError> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors");
+    let mut all = Vec::new();
+    for path in files_below(&dir, "axp") {
+        let text = fs::read_to_string(&path).map_err(|e| SyntaxError(format!("{path:?}: {e}")))?;
+        all.extend(parse_vectors(&path, &text)?);
+    }
+    Ok(all)
+}
+
 /// Reads a vector file.
 pub fn parse_vectors(path: &Path, text: &str) -> Result<Vec<Vector>, SyntaxError> {
     let name = crate::source::relative(path);
@@ -398,12 +411,14 @@ fn compare(
 pub struct Program {
     /// File name, for reports.
     pub name: String,
+    start: u64,
     words: Vec<u32>,
     setup: Setup,
     expect: Expect,
 }
 
-/// Reads a program file: assembly, with `;set name=value ...` and `;expect name=value ...` lines.
+/// Reads a program file: assembly, with `;set name=value ...` and `;expect name=value ...` lines,
+/// and `;at offset` to start elsewhere in code memory than the usual place.
 /// Registers that `expect` does not name may have any value; `exit` other than the end of the
 /// program, and memory, are checked where named.
 pub fn parse_program(path: &Path, text: &str) -> Result<Program, SyntaxError> {
@@ -419,8 +434,28 @@ pub fn parse_program(path: &Path, text: &str) -> Result<Program, SyntaxError> {
         return Err(fail("no `;expect` line".to_string()));
     }
     let (_, expect) = settings(&expected).map_err(fail)?;
-    let words = assemble_block(text, CODE).map_err(|error| fail(error.to_string()))?;
-    Ok(Program { name, words, setup, expect })
+    let start = match lines_of(";at ").trim() {
+        "" => CODE,
+        offset => CODE_PAGE + number(offset).map_err(fail)?,
+    };
+    let words = assemble_block(text, start).map_err(|error| fail(error.to_string()))?;
+    Ok(Program { name, start, words, setup, expect })
+}
+
+/// Runs to the end; IMB is answered as a personality would.
+fn run_through_imb(machine: &mut TestMachine, engine: &mut dyn Engine, limit: Limit) -> State {
+    const IMB: Exit = Exit::CallPal(Osf::Imb as u32);
+    loop {
+        let left = match limit {
+            Limit::None => Limit::None,
+            Limit::Count(n) => Limit::Count(n.saturating_sub(machine.vcpu.cpu.count)),
+        };
+        let exit = engine.run(&mut machine.vcpu, left);
+        if exit != IMB {
+            return State::capture(&machine.vcpu, exit, limit != Limit::None);
+        }
+        engine.invalidate(0, u64::MAX);
+    }
 }
 
 impl Program {
@@ -437,9 +472,10 @@ impl Program {
         let mut last = None;
         for limit in [Limit::Count(10_000_000), Limit::None] {
             machine.reset(self.setup.cpu);
-            machine.load(&self.words);
+            machine.load_at(self.start, &self.words);
             apply(&self.setup, machine);
-            let after = machine.run(engine, limit);
+            engine.invalidate(CODE_PAGE, CODE_PAGE + CODE_SIZE);
+            let after = run_through_imb(machine, engine, limit);
             let found = self.compare(&after);
             if !found.is_empty() {
                 let title = format!("{}: {} ({limit:?})", self.name, engine.name());

@@ -20,8 +20,16 @@ pub struct Source {
 }
 
 impl Source {
+    /// Whether the file is a test module of its crate.
+    pub fn is_test(&self) -> bool {
+        self.path.contains("/tests/") || self.path.ends_with("/tests.rs")
+    }
+
     /// The code before the first `#[cfg(test)]` that opens a module: what is compiled into the crate.
     pub fn shipped(&self) -> &str {
+        if self.is_test() {
+            return "";
+        }
         let mut from = 0;
         while let Some(at) = self.code[from..].find("#[cfg(test)]").map(|at| at + from) {
             let rest = self.code[at + "#[cfg(test)]".len()..].trim_start();

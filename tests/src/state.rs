@@ -25,6 +25,9 @@ pub const DATA: u64 = 0x1_4000_0000;
 /// Bytes of data memory.
 pub const DATA_SIZE: u64 = 2 * PAGE_SIZE;
 
+/// A page that the guest may write and execute, for code that changes.
+pub const SCRATCH: u64 = 0x1_6000_0000;
+
 /// `call_pal bpt`: fills unused code memory, so that code that strays stops.
 pub const STOP: u32 = 0x80;
 /// The exit by which test code ends.
@@ -34,6 +37,8 @@ pub const STOPPED: Exit = Exit::CallPal(STOP);
 pub struct TestMachine {
     /// The processor.
     pub vcpu: Vcpu,
+    /// What [`Vcpu::precise`] is after a reset.
+    pub precise: bool,
     /// The host's door to read-only memory.
     door: File,
     /// Code memory that is all [`STOP`].
@@ -59,10 +64,12 @@ impl TestMachine {
         // Random code that stored into itself without IMB would differ between engines rightly.
         map(CODE_PAGE, CODE_SIZE, Prot::READ | Prot::EXEC);
         map(DATA, DATA_SIZE, Prot::READ | Prot::WRITE);
+        map(SCRATCH, PAGE_SIZE, Prot::READ | Prot::WRITE | Prot::EXEC);
         let vcpu = Vcpu::new(Arc::new(mem), CpuModel::default());
         let door = OpenOptions::new().write(true).open("/proc/self/mem").expect("/proc/self/mem");
         let stops = STOP.to_le_bytes().repeat(CODE_SIZE as usize / 4);
-        let mut machine = TestMachine { vcpu, door, stops };
+        let mut machine = TestMachine { vcpu, precise: true, door, stops };
+        machine.vcpu.precise = true;
         machine.load(&[]);
         machine
     }
@@ -72,15 +79,23 @@ impl TestMachine {
     /// # Panics
     /// If the code is longer than its memory.
     pub fn load(&mut self, words: &[u32]) {
+        self.load_at(CODE, words);
+    }
+
+    /// As [`load`](Self::load), with the code elsewhere in code memory.
+    ///
+    /// # Panics
+    /// If the code does not lie in its memory.
+    pub fn load_at(&mut self, start: u64, words: &[u32]) {
         let mut image = self.stops.clone();
-        let at = (CODE - CODE_PAGE) as usize;
+        let at = (start - CODE_PAGE) as usize;
         for (place, word) in image[at..].chunks_exact_mut(4).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
         assert!(at + 4 * words.len() < image.len(), "the code is too long");
         let host = self.vcpu.mem.host_base() + CODE_PAGE;
         self.door.write_all_at(&image, host).expect("code memory is mapped");
-        self.vcpu.cpu.pc = CODE;
+        self.vcpu.cpu.pc = start;
     }
 
     /// Puts registers and data memory back to a known state, the start-up state of a program.
@@ -88,6 +103,7 @@ impl TestMachine {
         let mem = Arc::clone(&self.vcpu.mem);
         mem.zero_bytes(DATA, DATA_SIZE).expect("data memory is mapped");
         self.vcpu = Vcpu::new(mem, model);
+        self.vcpu.precise = self.precise;
         self.vcpu.cpu.pc = CODE;
     }
 
@@ -162,9 +178,9 @@ impl State {
             out.push(format!("{what}: expected {want}, got {got}"));
         };
         let hex = |v: u64| format!("{v:#018x}");
-        for i in 0..31 {
+        for (i, register) in INT_NAMES.iter().enumerate().take(31) {
             if self.r[i] != expected.r[i] {
-                let name = format!("r{i} ({})", INT_NAMES[i]);
+                let name = format!("r{i} ({register})");
                 line(&name, &hex(expected.r[i]), &hex(self.r[i]));
             }
         }

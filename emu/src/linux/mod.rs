@@ -250,6 +250,7 @@ impl Environment for Linux {
             self.task.stop = self.process.ending();
         }
         vcpu.unaligned = osf::unaligned_policy(self);
+        vcpu.precise = self.process.precise.load(Ordering::Acquire);
         match self.task.stop {
             None => Flow::Continue,
             Some(outcome) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Linux;
@@ -44,6 +44,8 @@ pub struct Process {
     /// Shared with processes that share the memory.
     pub(super) brk: Arc<Mutex<Brk>>,
     pub(super) actions: Mutex<[Action; 65]>,
+    /// The guest can see the registers at a fault: it handles SIGSEGV or SIGBUS.
+    pub(super) precise: AtomicBool,
     pub(super) threads: Mutex<Threads>,
     pub(super) thread_ended: Condvar,
     /// Calls without an implementation: number and how often.
@@ -135,6 +137,7 @@ impl Process {
             auxv: parts.auxv,
             brk: Arc::new(Mutex::new(Brk { start: parts.brk, now: parts.brk })),
             actions: Mutex::new(actions),
+            precise: AtomicBool::new(false),
             threads: Mutex::default(),
             thread_ended: Condvar::new(),
             unknown: Mutex::default(),
@@ -187,6 +190,7 @@ impl Process {
             auxv: self.auxv.clone(),
             brk: self.brk.clone(),
             actions: Mutex::new(*lock(&self.actions)),
+            precise: AtomicBool::new(self.precise.load(Ordering::Acquire)),
             threads: Mutex::new(Threads { alive: vec![tid], end: None }),
             thread_ended: Condvar::new(),
             unknown: Mutex::default(),

@@ -4,6 +4,8 @@
 //! stops and continues, and ends the process where that is the default. A signal with a guest
 //! handler arrives in the [`Mailbox`](super::host::Mailbox) and waits there for the next event.
 
+use std::sync::atomic::Ordering;
+
 use super::Linux;
 use super::abi::{self, Layout, SIGINFO_SIZE, sig};
 use super::call::Call;
@@ -320,7 +322,11 @@ impl Linux {
 
     /// Sets an action, here and on the host.
     pub(super) fn set_action(&mut self, signal: i32, action: Action) {
-        lock(&self.process.actions)[signal as usize] = action;
+        let mut actions = lock(&self.process.actions);
+        actions[signal as usize] = action;
+        let handled = [sig::SEGV, sig::BUS].iter().any(|&s| actions[s as usize].handler > SIG_IGN);
+        drop(actions);
+        self.process.precise.store(handled, Ordering::Release);
         let host = abi::signal_to_host(signal);
         let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE];
         if faults.contains(&host) || host == host::poke_signal() {

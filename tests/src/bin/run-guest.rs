@@ -1,7 +1,7 @@
-//! Runs one Alpha program on the interpreter: what `tests/linux.rs` starts as a sub-process, and
-//! what execve inside such a program starts again.
+//! Runs one Alpha program on an engine under test: what `tests/linux.rs` and `tests/guests.rs` start
+//! as a sub-process, and what execve inside such a program starts again.
 //!
-//! `run-guest [-L SYSROOT] [-0 ARGV0] [--strace] PROG [ARGS...]`
+//! `run-guest [--engine NAME] [-L SYSROOT] [-0 ARGV0] [--strace] PROG [ARGS...]`
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,13 +10,16 @@ use std::sync::Arc;
 
 use axp_emu::cpu::Vcpu;
 use axp_emu::engine::{Limit, Outcome, run};
-use axp_emu::interp::{Dispatch, Interpreter};
 use axp_emu::isa::CpuModel;
 use axp_emu::linux::{Linux, LinuxOptions, signal_name, signal_to_host};
+use axp_tests::engines::{ENGINES, EngineUnderTest};
 
-fn run_thread(mut vcpu: Vcpu, mut linux: Linux) -> Outcome {
-    let mut engine = Interpreter::new(Dispatch::Threaded);
-    run(&mut engine, &mut linux, &mut vcpu, Limit::None)
+fn run_thread(engine: &EngineUnderTest, mut vcpu: Vcpu, mut linux: Linux) -> Outcome {
+    run(&mut *(engine.make)(), &mut linux, &mut vcpu, Limit::None)
+}
+
+fn engine_named(name: &str) -> &'static EngineUnderTest {
+    ENGINES.iter().find(|e| e.name == name).unwrap_or_else(|| fail("unknown engine"))
 }
 
 fn fail(message: &str) -> ! {
@@ -30,6 +33,7 @@ fn main() {
     let mut prefix = vec![me.into_os_string()];
     let mut options = LinuxOptions { model: CpuModel::Ev67, ..LinuxOptions::default() };
     let mut argv0 = None;
+    let mut engine = engine_named("interp");
     let program = loop {
         let Some(arg) = args.next() else { fail("no program") };
         let mut value = || args.next().unwrap_or_else(|| fail("an option lacks its value"));
@@ -46,6 +50,11 @@ fn main() {
                 let model = name.to_str().and_then(CpuModel::from_name);
                 options.model = model.unwrap_or_else(|| fail("unknown CPU model"));
             }
+            Some("--engine") => {
+                let name = value();
+                prefix.extend(["--engine".into(), name.clone()]);
+                engine = engine_named(&name.to_string_lossy());
+            }
             Some("--based") => options.based = true,
             Some("--strace") => {
                 prefix.push("--strace".into());
@@ -56,7 +65,7 @@ fn main() {
     };
     options.exec_prefix = prefix;
     options.runner = Some(Arc::new(|vcpu, linux| {
-        run_thread(vcpu, linux);
+        run_thread(engine, vcpu, linux);
     }));
     let mut argv: Vec<OsString> = vec![argv0.unwrap_or_else(|| program.clone())];
     argv.extend(args);
@@ -76,7 +85,7 @@ fn main() {
     let (linux, vcpu) = Linux::load(&PathBuf::from(&program), &argv, &envp, options)
         .unwrap_or_else(|error| fail(&error.to_string()));
     let process = linux.process().clone();
-    let outcome = run_thread(vcpu, linux);
+    let outcome = run_thread(engine, vcpu, linux);
     for (name, count) in process.unknown_calls() {
         eprintln!("run-guest: {name}: not implemented, called {count} times");
     }

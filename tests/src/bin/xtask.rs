@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use axp_tests::guests_build;
+use axp_tests::{chores, guests_build};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -14,6 +14,16 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Run what continuous integration runs, with the tools that are here.
+    Ci,
+    /// Rewrite the goldens and generated pages; review the difference.
+    Bless,
+    /// Write the generated pages of docs/.
+    Docs {
+        /// Only compare with the committed pages.
+        #[arg(long)]
+        check: bool,
+    },
     /// Rebuild the guest ELF files and record their hashes.
     Guests {
         /// Only compare with the committed files, byte for byte.
@@ -24,6 +34,9 @@ enum Chore {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().chore {
+        Chore::Ci => chores::ci(),
+        Chore::Bless => chores::bless(),
+        Chore::Docs { check } => chores::docs(check),
         Chore::Guests { check } => guests_build::guests(check),
     };
     match result {

@@ -1,0 +1,45 @@
+//! The chores of `cargo xtask` other than the guest programs' build.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::coverage;
+use crate::source::root;
+
+fn run(command: &mut Command) -> Result<()> {
+    let status = command.current_dir(root()).status().with_context(|| format!("{command:?}"))?;
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(())
+}
+
+/// Format, lints and tests as in continuous integration, but nothing is installed.
+pub fn ci() -> Result<()> {
+    run(Command::new(".ci/run").arg("--local"))
+}
+
+/// Rewrites objdump's golden and the generated pages.
+pub fn bless() -> Result<()> {
+    let mut goldens = Command::new(env!("CARGO"));
+    goldens.args(["test", "--quiet", "-p", "axp-tests", "--test", "isa"]);
+    run(goldens.env("AXPLAB_BLESS", "1"))?;
+    docs(false)
+}
+
+/// Writes the generated pages, or with `check` reports one that is out of date.
+pub fn docs(check: bool) -> Result<()> {
+    for (name, text) in [("docs/isa-coverage.md", coverage::page()?)] {
+        let path = root().join(name);
+        let committed = fs::read_to_string(&path).unwrap_or_default();
+        if committed == text {
+            continue;
+        }
+        if check {
+            let line = committed.lines().zip(text.lines()).find(|(old, new)| old != new);
+            bail!("{name} is out of date (first difference: {line:?}); run `cargo xtask docs`");
+        }
+        fs::write(&path, text).with_context(|| name.to_string())?;
+    }
+    Ok(())
+}
