@@ -48,6 +48,8 @@ pub mod word {
     pub const FAULT_ADDR: usize = 8;
     /// 1 if the access that faulted was a store.
     pub const FAULT_WRITE: usize = 9;
+    /// The two results of a host function that compiled code called.
+    pub const RESULT: usize = 10;
 }
 
 /// Why a region returned [`STOPPED`]; `Cpu::pc` is set in each case.
@@ -167,6 +169,47 @@ global_asm!(
     stopped = const STOPPED,
 );
 
+// Host functions are called through `axp_jit_helper`, which takes the function in R8 and the Cpu
+// pointer in R9, leaves the results in `word::RESULT` and keeps every register: so a call in a cold
+// path costs the hot path no register. At its entry RSP is 8 modulo 16.
+global_asm!(
+    ".globl axp_jit_helper",
+    ".type axp_jit_helper, @function",
+    "axp_jit_helper:",
+    "push rax",
+    "push rdx",
+    "push rcx",
+    "push rsi",
+    "push rdi",
+    "push r8",
+    "push r10",
+    "push r11",
+    "push r9",
+    "sub rsp, 256",
+    ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+    "movups [rsp + 16*\\n], xmm\\n",
+    ".endr",
+    "call r8",
+    "mov r9, [rsp + 256]",
+    "mov [r9 + {result}], rax",
+    "mov [r9 + {result} + 8], rdx",
+    ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+    "movups xmm\\n, [rsp + 16*\\n]",
+    ".endr",
+    "add rsp, 256",
+    "pop r9",
+    "pop r11",
+    "pop r10",
+    "pop r8",
+    "pop rdi",
+    "pop rsi",
+    "pop rcx",
+    "pop rdx",
+    "pop rax",
+    "ret",
+    result = const word_offset(word::RESULT),
+);
+
 const _: () = assert!(offset_of!(Cpu, r) == 0);
 
 unsafe extern "C" {
@@ -174,4 +217,6 @@ unsafe extern "C" {
     pub fn axp_jit_enter(cpu: *mut Cpu, code: *const u8) -> u64;
     /// Leaves all regions: RDI is the [`Cpu`] pointer. Never called, only jumped to.
     pub fn axp_jit_unwind();
+    /// Calls the host function in R8 and keeps all registers. Called by regions.
+    pub fn axp_jit_helper();
 }

@@ -5,6 +5,7 @@ use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{Function, UserFuncName};
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
+use cranelift_codegen::print_errors::pretty_error;
 use cranelift_codegen::{CodegenError, Context};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
@@ -105,7 +106,12 @@ impl Compiler {
         let code = self
             .context
             .compile(&*self.isa, &mut ControlPlane::default())
-            .map_err(|e| Box::new(e.inner))?;
+            .map_err(|e| {
+                if cfg!(debug_assertions) {
+                    panic!("{}", pretty_error(e.func, e.inner));
+                }
+                Box::new(e.inner)
+            })?;
         if self.dump {
             eprintln!("{}", code.vcode.as_deref().unwrap_or(""));
         }

@@ -63,6 +63,7 @@ pub struct Translator<'a, 'f> {
     blocks: Vec<ir::Block>,
     preds: Vec<usize>,
     sig: SigRef,
+    helper_sig: SigRef,
     base: Option<Value>,
     /// Registers that differ from memory at the current point.
     pub(super) dirty: RegSet,
@@ -106,6 +107,9 @@ impl<'a, 'f> Translator<'a, 'f> {
         linker: &'a mut dyn Linker,
     ) -> FunctionBuilder<'f> {
         let sig = b.import_signature(signature());
+        let mut helper = Signature::new(CallConv::PreserveAll);
+        helper.params = vec![AbiParam::new(I64); 6];
+        let helper_sig = b.import_signature(helper);
         let int = std::array::from_fn(|_| b.declare_var(I64));
         let fp = std::array::from_fn(|_| b.declare_var(F64));
         let entry = b.create_block();
@@ -132,6 +136,7 @@ impl<'a, 'f> Translator<'a, 'f> {
             blocks,
             preds,
             sig,
+            helper_sig,
             base: None,
             dirty: abi::arg_set(),
             bounds: facts.bounds_in[0].clone(),
@@ -508,26 +513,23 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.store_registers(self.dirty);
         let pc = self.iconst(self.pc as i64);
         self.b.ins().store(STATE, pc, self.cpu, offset_of!(Cpu, pc) as i32);
-        let mut sig = Signature::new(CallConv::SystemV);
-        sig.params = vec![AbiParam::new(I64); 3];
-        sig.returns = vec![AbiParam::new(I64)];
         let after = self.iconst(self.after as i64);
         let kept = self.linker.keep(insn);
         let kept = self.iconst(kept as i64);
         let step = runtime::step as *const () as u64;
-        let results = self.call_host(sig, step, &[self.cpu, kept, after]);
+        let results = self.call_host(step, [self.cpu, kept, after, after]);
         self.dirty = RegSet::NONE;
         self.load_registers(region::writes(insn));
         self.compare = None;
         self.cold_if(results[0], |t| t.stop_pending());
     }
 
-    /// Calls a host function at a fixed address.
-    pub(super) fn call_host(&mut self, sig: Signature, f: u64, args: &[Value]) -> Vec<Value> {
-        let sig = self.b.import_signature(sig);
+    /// Calls a host function of the System V ABI, of up to four arguments and two results.
+    pub(super) fn call_host(&mut self, f: u64, [a, b, c, d]: [Value; 4]) -> [Value; 2] {
         let f = self.iconst(f as i64);
-        let call = self.b.ins().call_indirect(sig, f, args);
-        self.b.inst_results(call).to_vec()
+        let helper = self.iconst(abi::axp_jit_helper as *const () as i64);
+        self.b.ins().call_indirect(self.helper_sig, helper, &[a, b, c, d, f, self.cpu]);
+        [self.load_word(word::RESULT), self.load_word(word::RESULT + 1)]
     }
 }
 

@@ -4,8 +4,7 @@
 use axp_emu::cpu::Cpu;
 use axp_emu::isa::{Insn, Kind, Opcode, Osf, SINK};
 use cranelift_codegen::ir::types::I64;
-use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value};
-use cranelift_codegen::isa::CallConv;
+use cranelift_codegen::ir::{InstBuilder, Value};
 use std::mem::offset_of;
 
 use super::emit::{STATE, Translator};
@@ -74,10 +73,7 @@ impl Translator<'_, '_> {
     /// Calls the pure semantics of an operate instruction.
     pub(super) fn call_alu(&mut self, op: Opcode, a: Value, b: Value) -> Option<Value> {
         let thunk = runtime::alu_thunk(op)?;
-        let mut sig = Signature::new(CallConv::SystemV);
-        sig.params = vec![AbiParam::new(I64); 2];
-        sig.returns = vec![AbiParam::new(I64)];
-        Some(self.call_host(sig, thunk as usize as u64, &[a, b])[0])
+        Some(self.call_host(thunk as usize as u64, [a, b, b, b])[0])
     }
 
     fn lower_intr_flag(&mut self, insn: &Insn) {

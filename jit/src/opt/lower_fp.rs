@@ -10,8 +10,7 @@ use axp_emu::cpu::Cpu;
 use axp_emu::isa::{Insn, Opcode, SINK};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F32, F64, I32, I64};
-use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value};
-use cranelift_codegen::isa::CallConv;
+use cranelift_codegen::ir::{InstBuilder, Value};
 use std::mem::offset_of;
 
 use super::emit::{Mode, STATE, Translator};
@@ -85,6 +84,17 @@ impl Translator<'_, '_> {
                 self.set_f(insn.c, value);
             }
             Cvttq if q.chopped && !q.inexact && q.software => self.cvttq(insn),
+            Cvtst => {
+                // Denormals and NaNs change; with /S a zero does not trap.
+                let b = self.get_f(insn.b);
+                let odd = if q.software {
+                    self.not_finite_normal_or_zero(b)
+                } else {
+                    self.not_in(b, NORMAL_T)
+                };
+                let value = self.cold_value(odd, b, F64, |t| t.exact(insn));
+                self.set_f(insn.c, value);
+            }
             Cvtlq => {
                 let b = self.get_bits(insn.b);
                 let high = self.b.ins().sshr_imm_u(b, 32);
@@ -258,15 +268,11 @@ impl Translator<'_, '_> {
     /// Calls the exact semantics, sets status bits, and leaves to the interpreter on a trap.
     fn exact(&mut self, insn: &Insn) -> Value {
         let Some(thunk) = runtime::fp_thunk(insn.op) else { return self.b.ins().f64const(0.0) };
-        let mut sig = Signature::new(CallConv::SystemV);
-        sig.params = vec![AbiParam::new(I64); 4];
-        sig.returns = vec![AbiParam::new(I64); 2];
         let (a, b) = (self.get_bits(insn.a), self.get_bits(insn.b));
         let qual = self.iconst(i64::from(insn.qual.0));
         let offset = offset_of!(Cpu, fpcr) as i32;
         let fpcr = self.b.ins().load(I64, STATE, self.cpu, offset);
-        let results = self.call_host(sig, thunk as usize as u64, &[a, b, qual, fpcr]);
-        let (value, exc) = (results[0], results[1]);
+        let [value, exc] = self.call_host(thunk as usize as u64, [a, b, qual, fpcr]);
         let trap = self.b.ins().band_imm_s(exc, TRAPS);
         self.cold_if(trap, |t| t.stop_and_step());
         let status = self.b.ins().band_imm_s(exc, STATUS);
