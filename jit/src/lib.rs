@@ -1,1 +1,21 @@
-//! Placeholder.
+//! Translation of Alpha code to x86-64: the optimising tier on Cranelift regions.
+//!
+//! Depends on `axp_emu` only, and there on the levels below the personalities: compiled code
+//! returns guest events as data and never calls an operating system.
+//!
+//! * `abi`: how regions are entered and left
+//! * [`code`]: the arena and the tables that lead into it
+//! * [`region`], [`analysis`]: what is translated together, and what is known about it
+//! * [`opt`]: the engine
+//! * `runtime`, `fault`: what compiled code calls, and what happens when it faults
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+compile_error!("axp-jit emits code for x86-64 Linux");
+
+mod abi;
+pub mod analysis;
+pub mod code;
+mod fault;
+pub mod opt;
+pub mod region;
+mod runtime;

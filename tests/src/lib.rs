@@ -1,1 +1,11 @@
-//! Placeholder.
+//! What the test programs and the project chores share: sources as text, vectors, generators,
+//! machine state, oracles, the engines under test, and the build of the guest programs.
+
+pub mod engines;
+pub mod filetest;
+pub mod r#gen;
+pub mod guests_build;
+pub mod objdump;
+pub mod source;
+pub mod state;
+pub mod words;

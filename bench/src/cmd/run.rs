@@ -1,0 +1,166 @@
+//! `axplab run`: checks what the user asked for, then hands one plain value to `execute`, which runs the guest.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+
+use crate::Outcome;
+use crate::cli::RunArgs;
+
+/// The engines that `--engine` takes.
+pub const ENGINES: &[&str] = &["interp", "baseline", "opt", "auto"];
+
+/// Those of them that `execute` can start; `axplab list` and the lab's in-tree columns go by this list.
+pub const BUILT: &[&str] = &[];
+
+/// The CPU models that `--cpu` takes.
+pub const CPUS: &[&str] = &["ev4", "ev5", "ev56", "pca56", "ev6", "ev67"];
+
+/// What to run and how: checked names, no clap types.
+#[derive(Debug)]
+#[allow(dead_code, reason = "read by `execute`")]
+pub struct RunOptions {
+    /// One of `ENGINES`.
+    pub engine: String,
+    /// One of `CPUS`.
+    pub cpu: String,
+    /// Where the guest's absolute paths are looked up first; an existing folder.
+    pub sysroot: Option<PathBuf>,
+    /// Changes to the environment that the guest inherits, in order; `None` removes the variable.
+    pub env: Vec<(OsString, Option<OsString>)>,
+    /// The guest's argv[0], if it is not `program`.
+    pub argv0: Option<OsString>,
+    /// Print the statistics on standard error.
+    pub stats: bool,
+    /// Write the statistics to this file (see `measure::RunStats` for the form the lab reads).
+    pub stats_json: Option<PathBuf>,
+    /// The Alpha program; an existing file, not yet read.
+    pub program: PathBuf,
+    /// Its arguments, argv[1] onwards.
+    pub args: Vec<OsString>,
+}
+
+/// How the guest ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code, reason = "made by `execute`")]
+pub enum ExitStatus {
+    /// It exited with this status.
+    Exited(u8),
+    /// A signal, by its host number, killed it.
+    Signalled(i32),
+}
+
+/// Runs the guest program and ends as it ends.
+pub fn run(args: RunArgs) -> anyhow::Result<Outcome> {
+    Ok(match execute(options(args)?)? {
+        ExitStatus::Exited(status) => Outcome::Status(status),
+        ExitStatus::Signalled(signal) => Outcome::Signal(signal),
+    })
+}
+
+/// Runs the guest: reads and loads the program, builds the engine, drives it to the guest's end.
+fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
+    tracing::debug!(?opts, "run");
+    bail!("engine `{}` is not part of this build yet; see `axplab list`", opts.engine)
+}
+
+fn options(args: RunArgs) -> anyhow::Result<RunOptions> {
+    one_of("engine", &args.engine, ENGINES)?;
+    one_of("cpu", &args.cpu, CPUS)?;
+    let mut words = args.program.into_iter();
+    let program = PathBuf::from(words.next().context("name the Alpha program to run")?);
+    let meta = std::fs::metadata(&program).with_context(|| {
+        format!("cannot run `{}`; give the path of an Alpha ELF program", program.display())
+    })?;
+    if meta.is_dir() {
+        bail!("`{}` is a directory; give the path of an Alpha ELF program", program.display());
+    }
+    if let Some(sysroot) = &args.sysroot
+        && !sysroot.is_dir()
+    {
+        bail!(
+            "sysroot `{}` is no folder; give -L the root of an Alpha file system",
+            sysroot.display()
+        );
+    }
+    if let Some(path) = &args.stats_json {
+        crate::record::check_writable(path)?;
+    }
+    Ok(RunOptions {
+        engine: args.engine,
+        cpu: args.cpu,
+        sysroot: args.sysroot,
+        env: args.env.into_iter().map(variable).collect::<anyhow::Result<_>>()?,
+        argv0: args.argv0,
+        stats: args.stats,
+        stats_json: args.stats_json,
+        program,
+        args: words.collect(),
+    })
+}
+
+fn one_of(what: &str, name: &str, known: &[&str]) -> anyhow::Result<()> {
+    if !known.contains(&name) {
+        bail!("unknown {what} `{name}`; choose one of {}", known.join(", "));
+    }
+    Ok(())
+}
+
+fn variable(text: OsString) -> anyhow::Result<(OsString, Option<OsString>)> {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let bytes = text.as_bytes();
+    let (name, value) = match bytes.iter().position(|&byte| byte == b'=') {
+        Some(at) => (&bytes[..at], Some(OsString::from_vec(bytes[at + 1..].to_vec()))),
+        None => (bytes, None),
+    };
+    if name.is_empty() {
+        bail!("-E `{}` names no variable; write -E NAME=VALUE", text.to_string_lossy());
+    }
+    Ok((OsString::from_vec(name.to_vec()), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn parse(words: &[&str]) -> RunArgs {
+        match Cli::try_parse_from(["axplab", "run"].iter().chain(words)).unwrap().command {
+            Command::Run(args) => args,
+            other => panic!("not run: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn everything_after_the_program_belongs_to_the_guest() {
+        let args =
+            parse(&["--stats", "-E", "A=b", "prog", "--engine", "x", "-L", "--", "-0", "--help"]);
+        assert!(args.stats && args.engine == "auto");
+        assert_eq!(args.program, ["prog", "--engine", "x", "-L", "--", "-0", "--help"]);
+    }
+
+    #[test]
+    fn a_variable_is_set_removed_or_refused() {
+        assert_eq!(variable("A=b=c".into()).unwrap(), ("A".into(), Some("b=c".into())));
+        assert_eq!(variable("A=".into()).unwrap(), ("A".into(), Some("".into())));
+        assert_eq!(variable("A".into()).unwrap(), ("A".into(), None));
+        assert!(variable("=b".into()).is_err());
+    }
+
+    #[test]
+    fn unknown_names_and_missing_files_are_named() {
+        for (words, say) in [
+            (&["--engine", "warp", "x"][..], "unknown engine `warp`"),
+            (&["--cpu", "ev8", "x"], "unknown cpu `ev8`"),
+            (&["/nonexistent/prog"], "`/nonexistent/prog`"),
+            (&["/"], "`/` is a directory"),
+            (&["-L", "/nonexistent", "/dev/null"], "sysroot `/nonexistent`"),
+        ] {
+            let error = format!("{:#}", options(parse(words)).unwrap_err());
+            assert!(error.contains(say), "{error}");
+        }
+    }
+}

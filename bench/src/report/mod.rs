@@ -1,0 +1,55 @@
+//! Reports: pure functions from a record to text. Each format is one file and one implementation of `ReportWriter`.
+
+mod json;
+mod markdown;
+mod table;
+mod view;
+
+use std::io::Write;
+
+use crate::record::Record;
+
+/// The rows of the nbench-style memory index.
+pub const INDEX_MEMORY: &[&str] = &["string-sort", "bitfield", "assignment"];
+/// The rows of the nbench-style integer index.
+pub const INDEX_INTEGER: &[&str] = &["numeric-sort", "fp-emulation", "idea", "huffman"];
+/// The rows of the nbench-style floating-point index.
+pub const INDEX_FP: &[&str] = &["fourier", "neural-net", "lu-decomposition"];
+
+/// The formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For the terminal
+    Table,
+    /// For a README or a merge request
+    Markdown,
+    /// The record itself
+    Json,
+}
+
+/// Writes one record in one format.
+pub trait ReportWriter {
+    /// Writes all of it; the caller flushes.
+    fn write(&self, record: &Record, out: &mut dyn Write) -> anyhow::Result<()>;
+}
+
+/// The writer of a format.
+pub fn writer(format: Format) -> &'static dyn ReportWriter {
+    match format {
+        Format::Table => &table::Table,
+        Format::Markdown => &markdown::Markdown,
+        Format::Json => &json::Json,
+    }
+}
+
+/// A table for the terminal: a rule below the header, no other lines.
+pub fn plain_table() -> comfy_table::Table {
+    use comfy_table::{ContentArrangement, Table, TableComponent, presets};
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_style(TableComponent::HeaderLines, '─');
+    table.set_style(TableComponent::MiddleHeaderIntersections, '─');
+    // Never folded: a folded figure is misread, and terminals scroll.
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table
+}

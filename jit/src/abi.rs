@@ -1,0 +1,177 @@
+//! How compiled regions are called, how they return, and where they find the processor's state.
+//!
+//! A region is a host function of Cranelift's tail-call convention: it takes the [`Cpu`] pointer
+//! and the guest registers in [`ARGS`] in host registers, everything else in memory. It returns the
+//! next guest pc, or [`STOPPED`] with the reason in [`Cpu::engine`], and the guest registers
+//! in [`RESULTS`]. A guest call is a host call: after it the caller compares the returned pc with
+//! the guest's return address and, where they differ, returns itself; so any control flow of the
+//! guest unwinds to the dispatcher with a consistent state.
+
+use std::arch::global_asm;
+use std::mem::offset_of;
+
+use axp_emu::cpu::Cpu;
+use axp_emu::isa::RegSet;
+
+use crate::region::{Block, Target, Term};
+
+/// Guest integer registers passed to a region, in the order of the host's argument registers
+/// RSI, RDX, RCX, R8, R9 (RDI is the [`Cpu`] pointer): SP, first two arguments, RA, first saved.
+pub const ARGS: [u8; 5] = [30, 16, 17, 26, 9];
+
+/// Guest integer registers returned by a region, in the order of the host's result registers
+/// RCX, RDX, RSI, RDI, R8, R9 (RAX is the next pc). Five of them lie where [`ARGS`] has them.
+pub const RESULTS: [u8; 6] = [17, 16, 30, 0, 26, 9];
+
+/// Returned instead of a pc: [`word::EXIT`] says why. No pc is odd.
+pub const STOPPED: u64 = 1;
+
+/// Indices into [`Cpu::engine`].
+pub mod word {
+    /// An `ExitKind` as a number.
+    pub const EXIT: usize = 0;
+    /// Stack pointer of the entry trampoline.
+    pub const HOST_SP: usize = 1;
+    /// Lowest stack address at which a region may still call.
+    pub const STACK_LIMIT: usize = 2;
+    /// Value of `Cpu::count` at which a counted run stops.
+    pub const COUNT_LIMIT: usize = 3;
+    /// The running engine's `Runtime`.
+    pub const RUNTIME: usize = 4;
+    /// Size of the guest's window in bytes.
+    pub const WINDOW: usize = 5;
+    /// Host address of guest address 0.
+    pub const BASE: usize = 6;
+    /// Host pc of an access that faulted.
+    pub const FAULT_RIP: usize = 7;
+    /// Host address of an access that faulted; 0 if the host does not tell.
+    pub const FAULT_ADDR: usize = 8;
+    /// 1 if the access that faulted was a store.
+    pub const FAULT_WRITE: usize = 9;
+}
+
+/// Why a region returned [`STOPPED`]; `Cpu::pc` is set in each case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum ExitKind {
+    /// `Cpu::poll` was found set.
+    Poll = 1,
+    /// The interpreter is to execute one instruction at `Cpu::pc`.
+    Step = 2,
+    /// A helper left an exit in the runtime.
+    Pending = 3,
+    /// A guest access faulted; the host pc says where.
+    HostFault = 4,
+    /// A counted run is within one block of its limit.
+    Count = 5,
+}
+
+impl ExitKind {
+    /// The kind with this number.
+    pub fn from_word(word: u64) -> Option<ExitKind> {
+        use ExitKind::*;
+        [Poll, Step, Pending, HostFault, Count].into_iter().find(|k| *k as u64 == word)
+    }
+}
+
+/// Byte offset of integer register `r` (0..=32) in [`Cpu`].
+pub const fn int_offset(r: u8) -> i32 {
+    (offset_of!(Cpu, r) + 8 * r as usize) as i32
+}
+
+/// Byte offset of floating-point register `r` (0..=32) in [`Cpu`].
+pub const fn fp_offset(r: u8) -> i32 {
+    (offset_of!(Cpu, f) + 8 * r as usize) as i32
+}
+
+/// Byte offset of a word of [`Cpu::engine`].
+pub const fn word_offset(w: usize) -> i32 {
+    (offset_of!(Cpu, engine) + 8 * w) as i32
+}
+
+const fn set_of(regs: &[u8]) -> RegSet {
+    let mut int = 0;
+    let mut i = 0;
+    while i < regs.len() {
+        int |= 1 << regs[i];
+        i += 1;
+    }
+    RegSet { int, fp: 0 }
+}
+
+/// [`ARGS`] as a set.
+pub const fn arg_set() -> RegSet {
+    set_of(&ARGS)
+}
+
+/// [`RESULTS`] as a set.
+pub const fn result_set() -> RegSet {
+    set_of(&RESULTS)
+}
+
+/// Registers that a block's own edges out of the region pass on.
+pub fn result_set_if_leaving(block: &Block) -> RegSet {
+    let out = |t: Target| matches!(t, Target::Out(_));
+    let leaves = match block.term {
+        Term::Goto(t) => out(t),
+        Term::Cond { taken, fall } => out(taken) || out(fall),
+        _ => true,
+    };
+    if leaves { arg_set() } else { RegSet::NONE }
+}
+
+// The entry trampoline keeps the Cpu pointer in RBX, which regions preserve as every callee-saved
+// register of the System V ABI. `axp_jit_unwind` is where the fault handler sends a region whose
+// guest access faulted: it drops all host frames above the trampoline's.
+global_asm!(
+    ".globl axp_jit_enter",
+    ".type axp_jit_enter, @function",
+    "axp_jit_enter:",
+    "push rbp",
+    "push rbx",
+    "push r12",
+    "push r13",
+    "push r14",
+    "push r15",
+    "sub rsp, 8",
+    "mov [rdi + {host_sp}], rsp",
+    "mov rbx, rdi",
+    "mov rax, rsi",
+    "mov rsi, [rdi + 8*30]",
+    "mov rdx, [rdi + 8*16]",
+    "mov rcx, [rdi + 8*17]",
+    "mov r8, [rdi + 8*26]",
+    "mov r9, [rdi + 8*9]",
+    "call rax",
+    "mov [rbx + 8*17], rcx",
+    "mov [rbx + 8*16], rdx",
+    "mov [rbx + 8*30], rsi",
+    "mov [rbx + 8*0], rdi",
+    "mov [rbx + 8*26], r8",
+    "mov [rbx + 8*9], r9",
+    "2:",
+    "add rsp, 8",
+    "pop r15",
+    "pop r14",
+    "pop r13",
+    "pop r12",
+    "pop rbx",
+    "pop rbp",
+    "ret",
+    ".globl axp_jit_unwind",
+    "axp_jit_unwind:",
+    "mov rsp, [rdi + {host_sp}]",
+    "mov eax, {stopped}",
+    "jmp 2b",
+    host_sp = const word_offset(word::HOST_SP),
+    stopped = const STOPPED,
+);
+
+const _: () = assert!(offset_of!(Cpu, r) == 0);
+
+unsafe extern "C" {
+    /// Runs the region at `code` on `cpu`; returns the next pc or [`STOPPED`].
+    pub fn axp_jit_enter(cpu: *mut Cpu, code: *const u8) -> u64;
+    /// Leaves all regions: RDI is the [`Cpu`] pointer. Never called, only jumped to.
+    pub fn axp_jit_unwind();
+}

@@ -1,0 +1,301 @@
+//! Dataflow over a region: which registers differ from memory, which are needed, which addresses
+//! are known to lie inside the guest's window.
+
+use axp_emu::isa::{Insn, Kind, Opcode, RegSet, ZERO};
+use axp_emu::mem::GUARD_SIZE;
+
+use crate::abi;
+use crate::region::{self, Block, Region, Term};
+
+/// What is known on entry to each block of a region, in block order.
+pub struct Facts {
+    /// Registers whose value in [`Cpu`](axp_emu::cpu::Cpu) may be out of date.
+    pub dirty_in: Vec<RegSet>,
+    /// Registers whose value is used later, exits included.
+    pub live_in: Vec<RegSet>,
+    /// Bounds on integer registers used as addresses.
+    pub bounds_in: Vec<Bounds>,
+}
+
+impl Facts {
+    /// Analyses a region. `can_exit` says of a block whether it may leave other than at its end.
+    pub fn of(region: &Region, is_access: impl Fn(&Insn) -> bool) -> Facts {
+        let dirty_in = dirty(region);
+        let live_in = live(region, &dirty_in);
+        let bounds_in = bounds(region, is_access);
+        Facts { dirty_in, live_in, bounds_in }
+    }
+}
+
+/// All writes of a block.
+pub fn writes(block: &Block) -> RegSet {
+    block.insns.iter().fold(RegSet::NONE, |set, i| set.union(region::writes(i)))
+}
+
+fn dirty(region: &Region) -> Vec<RegSet> {
+    let n = region.blocks.len();
+    let mut dirty_in = vec![RegSet::NONE; n];
+    dirty_in[0] = abi::arg_set();
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for (b, block) in region.blocks.iter().enumerate() {
+            let out = match block.term {
+                Term::Call { .. } => abi::result_set(),
+                _ => dirty_in[b].union(writes(block)),
+            };
+            for s in block.successors() {
+                let joined = dirty_in[s].union(out);
+                changed |= joined != dirty_in[s];
+                dirty_in[s] = joined;
+            }
+        }
+    }
+    dirty_in
+}
+
+/// Every block can leave in its middle (a trap, a window check, a poll), where the registers that
+/// are dirty are written back: so what is dirty on entry is live on entry.
+fn live(region: &Region, dirty_in: &[RegSet]) -> Vec<RegSet> {
+    let n = region.blocks.len();
+    let mut live_in = vec![RegSet::NONE; n];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for (b, block) in region.blocks.iter().enumerate().rev() {
+            let mut live = match block.term {
+                // What the callee does not return in registers is loaded again after the call.
+                Term::Call { .. } => abi::arg_set(),
+                Term::Ret | Term::Jump | Term::Stop => abi::result_set(),
+                Term::Goto(_) | Term::Cond { .. } => abi::result_set_if_leaving(block),
+            };
+            if !matches!(block.term, Term::Call { .. }) {
+                for s in block.successors() {
+                    live = live.union(live_in[s]);
+                }
+            }
+            for insn in block.insns.iter().rev() {
+                live = live.minus(definite_writes(insn)).union(region::reads(insn));
+            }
+            live = live.union(dirty_in[b]).union(abi::result_set());
+            changed |= live != live_in[b];
+            live_in[b] = live;
+        }
+    }
+    live_in
+}
+
+/// Writes after which the old value is certainly dead. A conditional move reads its target, and an
+/// instruction that may trap leaves the old value visible.
+fn definite_writes(insn: &Insn) -> RegSet {
+    match insn.op.kind() {
+        Kind::Cmov | Kind::Fcmov | Kind::Fp | Kind::AluV => RegSet::NONE,
+        _ => region::writes(insn),
+    }
+}
+
+/// Not known.
+const ANY: u64 = u64::MAX;
+/// The farthest that an address may lie outside the window and still hit a guard page.
+const REACH: u64 = GUARD_SIZE - (1 << 20);
+
+/// What is known of one integer register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bound {
+    /// The value is at most this far below 0 or above the window's end.
+    slack: u64,
+    /// The value's magnitude, taken as a signed quadword, is at most this.
+    magnitude: u64,
+}
+
+impl Bound {
+    const UNKNOWN: Bound = Bound { slack: ANY, magnitude: ANY };
+
+    const fn magnitude(m: u64) -> Bound {
+        Bound { slack: m, magnitude: m }
+    }
+
+    fn join(self, o: Bound) -> Bound {
+        Bound { slack: self.slack.max(o.slack), magnitude: self.magnitude.max(o.magnitude) }
+    }
+
+    /// Bound of a sum or difference; sums of unknowns stay unknown by saturation.
+    fn plus(self, o: Bound) -> Bound {
+        let slack = self.slack.saturating_add(o.magnitude);
+        let other = o.slack.saturating_add(self.magnitude);
+        Bound::clamp(slack.min(other), self.magnitude.saturating_add(o.magnitude))
+    }
+
+    fn minus(self, o: Bound) -> Bound {
+        let slack = self.slack.saturating_add(o.magnitude);
+        Bound::clamp(slack, self.magnitude.saturating_add(o.magnitude))
+    }
+
+    fn shifted(self, by: u32) -> Bound {
+        match self.magnitude.checked_shl(by) {
+            Some(m) if m >> by == self.magnitude && m <= REACH => Bound::magnitude(m),
+            _ => Bound::UNKNOWN,
+        }
+    }
+
+    fn clamp(slack: u64, magnitude: u64) -> Bound {
+        Bound {
+            slack: if slack > REACH { ANY } else { slack },
+            magnitude: if magnitude > REACH { ANY } else { magnitude },
+        }
+    }
+}
+
+/// Bounds of all integer registers at one point.
+///
+/// The window lies between guard areas of [`GUARD_SIZE`] that are never mapped. An access that
+/// has been executed proves its base to be inside the window, and steps from there that are small
+/// against the guard cannot jump over it: a pointer that moves a little between accesses needs one
+/// check before the loop, or none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bounds([Bound; 31]);
+
+impl Bounds {
+    const UNKNOWN: Bounds = Bounds([Bound::UNKNOWN; 31]);
+
+    fn get(&self, r: u8) -> Bound {
+        if r < ZERO { self.0[r as usize] } else { Bound::magnitude(0) }
+    }
+
+    fn set(&mut self, r: u8, bound: Bound) {
+        if r < ZERO {
+            self.0[r as usize] = bound;
+        }
+    }
+
+    fn join(&mut self, o: &Bounds, widen: bool) -> bool {
+        let mut changed = false;
+        for (mine, theirs) in self.0.iter_mut().zip(&o.0) {
+            let mut joined = mine.join(*theirs);
+            if widen {
+                if joined.slack != mine.slack {
+                    joined.slack = ANY;
+                }
+                if joined.magnitude != mine.magnitude {
+                    joined.magnitude = ANY;
+                }
+            }
+            changed |= joined != *mine;
+            *mine = joined;
+        }
+        changed
+    }
+
+    /// Whether `disp(rb)` is certain to hit the window or its guard.
+    pub fn covers(&self, rb: u8, disp: i32) -> bool {
+        self.get(rb).slack.saturating_add(disp.unsigned_abs() as u64) <= REACH
+    }
+
+    /// Takes in that an access to `disp(rb)` has succeeded, or a check of `rb` against the window.
+    pub fn accessed(&mut self, rb: u8, disp: i32) {
+        let mut bound = self.get(rb);
+        bound.slack = bound.slack.min(disp.unsigned_abs() as u64);
+        self.set(rb, bound);
+    }
+
+    /// Effect of an instruction; `access` says that it is a memory access that will be executed.
+    pub fn step(&mut self, insn: &Insn, access: bool) {
+        if access {
+            self.accessed(insn.b, insn.imm);
+        }
+        let result = self.result(insn);
+        match insn.op.kind() {
+            Kind::Alu
+            | Kind::AluV
+            | Kind::Cmov
+            | Kind::Ftoi
+            | Kind::Amask
+            | Kind::Implver
+            | Kind::StoreConditional => self.set(insn.c, result),
+            Kind::Lea
+            | Kind::Load
+            | Kind::LoadUnaligned
+            | Kind::LoadLocked
+            | Kind::Branch
+            | Kind::Jump
+            | Kind::Rpcc
+            | Kind::IntrFlag => self.set(insn.a, result),
+            Kind::Pal => self.set(0, Bound::UNKNOWN),
+            _ => {}
+        }
+    }
+
+    fn result(&self, insn: &Insn) -> Bound {
+        use Opcode::*;
+        let a = self.get(insn.a);
+        let lit = insn.imm as u64;
+        let b = if insn.lit { Bound::magnitude(lit) } else { self.get(insn.b) };
+        let base = self.get(insn.b);
+        let longword = Bound::magnitude(1 << 31);
+        match insn.op {
+            Lda => base.plus(Bound::magnitude(insn.imm.unsigned_abs() as u64)),
+            Ldah => base.plus(Bound::magnitude((insn.imm.unsigned_abs() as u64) << 16)),
+            Ldbu => Bound::magnitude(0xff),
+            Ldwu => Bound::magnitude(0xffff),
+            Ldl => longword,
+            Br | Bsr | Jsr | Jmp => Bound { slack: 0, magnitude: ANY },
+            Addl | Subl | S4addl | S8addl | S4subl | S8subl | Mull | AddlV | SublV | MullV => {
+                longword
+            }
+            Sextb | Sextw => Bound::magnitude(1 << 15),
+            Addq => a.plus(b),
+            Subq => a.minus(b),
+            S4addq => a.shifted(2).plus(b),
+            S8addq => a.shifted(3).plus(b),
+            S4subq => a.shifted(2).minus(b),
+            S8subq => a.shifted(3).minus(b),
+            Sll if insn.lit => a.shifted(insn.imm as u32 & 63),
+            Srl if insn.lit && lit & 63 > 24 => Bound::magnitude(1 << (64 - (lit & 63))),
+            Sra if insn.lit && lit & 63 > 24 => Bound::magnitude(1 << (63 - (lit & 63))),
+            And if insn.lit => Bound::magnitude(lit),
+            Bic if insn.lit => a.minus(b),
+            Bis if insn.b == ZERO && !insn.lit => a,
+            Bis if insn.a == ZERO => b,
+            Zapnot if insn.lit && lit < 16 => Bound::magnitude(0xffff_ffff),
+            Extbl => Bound::magnitude(0xff),
+            Extwl | Inswh | Extwh => Bound::magnitude(0xffff),
+            Extll => Bound::magnitude(0xffff_ffff),
+            Cmpeq | Cmplt | Cmple | Cmpult | Cmpule => Bound::magnitude(1),
+            Cmpbge => Bound::magnitude(0xff),
+            Ctpop | Ctlz | Cttz => Bound::magnitude(64),
+            _ if insn.op.kind() == Kind::Cmov => self.get(insn.c).join(b),
+            _ => Bound::UNKNOWN,
+        }
+    }
+}
+
+fn bounds(region: &Region, is_access: impl Fn(&Insn) -> bool) -> Vec<Bounds> {
+    let n = region.blocks.len();
+    let mut bounds_in: Vec<Option<Bounds>> = vec![None; n];
+    bounds_in[0] = Some(Bounds::UNKNOWN);
+    let mut rounds = 0;
+    let mut changed = true;
+    while changed {
+        changed = false;
+        rounds += 1;
+        for (b, block) in region.blocks.iter().enumerate() {
+            let Some(mut state) = bounds_in[b].clone() else { continue };
+            for insn in &block.insns {
+                state.step(insn, is_access(insn));
+            }
+            if matches!(block.term, Term::Call { .. }) {
+                state = Bounds::UNKNOWN;
+            }
+            for s in block.successors() {
+                match &mut bounds_in[s] {
+                    Some(old) => changed |= old.join(&state, rounds > 3),
+                    none => {
+                        *none = Some(state.clone());
+                        changed = true;
+                    }
+                }
+            }
+        }
+    }
+    bounds_in.into_iter().map(|b| b.unwrap_or(Bounds::UNKNOWN)).collect()
+}

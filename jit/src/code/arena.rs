@@ -1,0 +1,100 @@
+//! Memory for host code, mapped twice: one alias is writable, the other executable.
+
+use std::io;
+
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// Why code could not be placed.
+#[derive(Debug, thiserror::Error)]
+pub enum ArenaError {
+    /// The host refused the memory.
+    #[error("cannot map memory for translated code: {0}")]
+    Host(#[from] io::Error),
+    /// The arena has no room left.
+    #[error("the code arena of {0} bytes is full")]
+    Full(usize),
+}
+
+/// A bounded area of host code, filled from the front and emptied as a whole.
+#[derive(Debug)]
+pub struct Arena {
+    write: *mut u8,
+    exec: *mut u8,
+    size: usize,
+    used: usize,
+}
+
+// SAFETY: the two mappings belong to the arena alone; `&mut self` guards the writable one.
+unsafe impl Send for Arena {}
+
+impl Arena {
+    /// Reserves `size` bytes (a multiple of the host's page size).
+    pub fn new(size: usize) -> Result<Self, ArenaError> {
+        let fd = memfd_create("axp-jit", MemfdFlags::CLOEXEC).map_err(io::Error::from)?;
+        ftruncate(&fd, size as u64).map_err(io::Error::from)?;
+        let map = |prot| {
+            // SAFETY: a fresh mapping at an address of the kernel's choice.
+            unsafe { mmap(std::ptr::null_mut(), size, prot, MapFlags::SHARED, &fd, 0) }
+        };
+        let write = map(ProtFlags::READ | ProtFlags::WRITE).map_err(io::Error::from)?;
+        let exec = match map(ProtFlags::READ | ProtFlags::EXEC) {
+            Ok(exec) => exec,
+            Err(error) => {
+                // SAFETY: `write` was mapped above and nothing points into it.
+                let _ = unsafe { munmap(write, size) };
+                return Err(io::Error::from(error).into());
+            }
+        };
+        Ok(Arena { write: write.cast(), exec: exec.cast(), size, used: 0 })
+    }
+
+    /// Copies `code` in, so that its byte `anchor` lies at a multiple of `align`, and returns its
+    /// executable address.
+    pub fn place(
+        &mut self,
+        code: &[u8],
+        align: usize,
+        anchor: usize,
+    ) -> Result<*const u8, ArenaError> {
+        let start = (self.used + anchor).next_multiple_of(align) - anchor;
+        let end = start + code.len();
+        if end > self.size {
+            return Err(ArenaError::Full(self.size));
+        }
+        // SAFETY: `start..end` lies inside the mapping and past everything handed out before, so
+        // no thread executes it yet.
+        unsafe {
+            std::ptr::copy_nonoverlapping(code.as_ptr(), self.write.add(start), code.len());
+        }
+        self.used = end;
+        // SAFETY: `start` is within the mapping.
+        Ok(unsafe { self.exec.add(start) })
+    }
+
+    /// Forgets all code. Nobody may be executing it.
+    pub fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Executable addresses that code may have.
+    pub fn range(&self) -> std::ops::Range<u64> {
+        let start = self.exec as u64;
+        start..start + self.size as u64
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: both mappings were made in `new` and no code of a dropped engine runs.
+        unsafe {
+            let _ = munmap(self.write.cast(), self.size);
+            let _ = munmap(self.exec.cast(), self.size);
+        }
+    }
+}

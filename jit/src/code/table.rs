@@ -1,0 +1,120 @@
+//! From guest pc to host code: entry slots that calls and branches go through, and a
+//! direct-mapped cache that indirect jumps look up inline.
+
+use std::collections::HashMap;
+
+use super::{Arena, ArenaError};
+
+/// Where control for one guest pc enters. Compiled code loads `code` and calls it; until the pc is
+/// compiled that is a stub which returns the pc to the dispatcher.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Slot {
+    /// Host code: a region's or a stub's.
+    pub code: *const u8,
+    stub: *const u8,
+}
+
+/// Entries of the jump cache, a power of two.
+pub const JUMP_CACHE_ENTRIES: usize = 4096;
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct JumpEntry {
+    pc: u64,
+    code: *const u8,
+}
+
+/// A pc that no instruction has.
+const NO_PC: u64 = u64::MAX;
+
+/// All entries into host code.
+#[derive(Debug)]
+pub struct CodeTable {
+    slots: HashMap<u64, Box<Slot>>,
+    jumps: Box<[JumpEntry]>,
+}
+
+impl Default for CodeTable {
+    fn default() -> Self {
+        let empty = JumpEntry { pc: NO_PC, code: std::ptr::null() };
+        CodeTable {
+            slots: HashMap::new(),
+            jumps: vec![empty; JUMP_CACHE_ENTRIES].into_boxed_slice(),
+        }
+    }
+}
+
+impl CodeTable {
+    /// Host code compiled for `pc`.
+    pub fn lookup(&self, pc: u64) -> Option<*const u8> {
+        let slot = self.slots.get(&pc)?;
+        (slot.code != slot.stub).then_some(slot.code)
+    }
+
+    /// Address of the slot for `pc`, made with a stub if it is new.
+    pub fn slot(&mut self, pc: u64, arena: &mut Arena) -> Result<*const Slot, ArenaError> {
+        if let Some(slot) = self.slots.get(&pc) {
+            return Ok(&raw const **slot);
+        }
+        let stub = arena.place(&return_stub(pc), 8, 0)?;
+        let slot = self.slots.entry(pc).or_insert(Box::new(Slot { code: stub, stub }));
+        Ok(&raw const **slot)
+    }
+
+    /// Publishes host code for `pc`.
+    pub fn install(
+        &mut self,
+        pc: u64,
+        code: *const u8,
+        arena: &mut Arena,
+    ) -> Result<(), ArenaError> {
+        self.slot(pc, arena)?;
+        if let Some(slot) = self.slots.get_mut(&pc) {
+            slot.code = code;
+        }
+        self.cache_jump(pc, code);
+        Ok(())
+    }
+
+    /// Makes indirect jumps to `pc` find `code` inline.
+    pub fn cache_jump(&mut self, pc: u64, code: *const u8) {
+        self.jumps[jump_index(pc)] = JumpEntry { pc, code };
+    }
+
+    /// Takes the code of `pc` out of use.
+    pub fn remove(&mut self, pc: u64) {
+        if let Some(slot) = self.slots.get_mut(&pc) {
+            slot.code = slot.stub;
+        }
+        let entry = &mut self.jumps[jump_index(pc)];
+        if entry.pc == pc {
+            entry.pc = NO_PC;
+        }
+    }
+
+    /// Forgets everything; the arena has been cleared.
+    pub fn clear(&mut self) {
+        self.slots.clear();
+        for entry in &mut self.jumps {
+            entry.pc = NO_PC;
+        }
+    }
+
+    /// Address of the jump cache, an array of (pc, code) pairs.
+    pub fn jump_cache(&self) -> *const u8 {
+        self.jumps.as_ptr().cast()
+    }
+}
+
+fn jump_index(pc: u64) -> usize {
+    (pc >> 2) as usize & (JUMP_CACHE_ENTRIES - 1)
+}
+
+/// `mov rax, pc; mov rdi, [rdi]; ret`: a region that returns at once with `pc` as the next pc. The
+/// other result registers already hold what the arguments brought (`abi::RESULTS`).
+fn return_stub(pc: u64) -> [u8; 14] {
+    let mut code = [0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0x48, 0x8b, 0x3f, 0xc3];
+    code[2..10].copy_from_slice(&pc.to_le_bytes());
+    code
+}

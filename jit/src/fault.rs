@@ -1,0 +1,86 @@
+//! Host faults in compiled code: the signal handler sends them to the dispatcher.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::Once;
+
+use axp_emu::cpu::Cpu;
+use axp_emu::mem::{HostContext, HostFault, register_resolver};
+
+use crate::abi::{ExitKind, axp_jit_unwind, word};
+
+thread_local! {
+    /// The processor whose compiled code this thread is executing, and where that code lies.
+    static RUNNING: Cell<(*mut Cpu, u64, u64)> = const { Cell::new((std::ptr::null_mut(), 0, 0)) };
+    static STACK_LIMIT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Stack that compiled code leaves to helpers and signal handlers.
+const STACK_RESERVE: u64 = 256 << 10;
+
+/// Registers the resolver with the memory's signal handler.
+pub fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if !register_resolver(resolve) {
+            tracing::error!("no room for the fault resolver of compiled code");
+        }
+    });
+}
+
+/// Compiled code of `cpu` in the address range `code` is about to run on this thread.
+pub fn enter(cpu: *mut Cpu, code: Range<u64>) {
+    RUNNING.set((cpu, code.start, code.end));
+}
+
+/// Compiled code has returned.
+pub fn leave() {
+    RUNNING.set((std::ptr::null_mut(), 0, 0));
+}
+
+/// Runs in the signal handler: touches thread-locals without destructors and the processor only.
+fn resolve(fault: &HostFault, context: &mut HostContext) -> bool {
+    const RDI: usize = 7;
+    let (cpu, start, end) = RUNNING.get();
+    let rip = context.rip();
+    if cpu.is_null() || !(start..end).contains(&rip) {
+        return false;
+    }
+    // SAFETY: `enter` was given a processor that lives until `leave`, and its thread is this one,
+    // stopped at an instruction of compiled code.
+    let engine = unsafe { &mut (*cpu).engine };
+    engine[word::EXIT] = ExitKind::HostFault as u64;
+    engine[word::FAULT_RIP] = rip;
+    engine[word::FAULT_ADDR] = fault.addr;
+    engine[word::FAULT_WRITE] = u64::from(fault.is_write);
+    context.set_gpr(RDI, cpu as u64);
+    context.set_rip(axp_jit_unwind as *const () as u64);
+    true
+}
+
+/// Lowest stack address at which compiled code may call on this thread.
+pub fn stack_limit() -> u64 {
+    let known = STACK_LIMIT.get();
+    if known != 0 {
+        return known;
+    }
+    let limit = stack_bottom().map_or(u64::MAX, |bottom| bottom + STACK_RESERVE);
+    STACK_LIMIT.set(limit);
+    limit
+}
+
+/// Lowest address of this thread's stack.
+fn stack_bottom() -> Option<u64> {
+    // SAFETY: the attributes are initialised by `pthread_getattr_np` before they are read and
+    // destroyed once.
+    unsafe {
+        let mut attr: libc::pthread_attr_t = std::mem::zeroed();
+        if libc::pthread_getattr_np(libc::pthread_self(), &mut attr) != 0 {
+            return None;
+        }
+        let (mut base, mut size) = (std::ptr::null_mut(), 0);
+        let ok = libc::pthread_attr_getstack(&attr, &mut base, &mut size) == 0;
+        libc::pthread_attr_destroy(&mut attr);
+        ok.then_some(base as u64)
+    }
+}

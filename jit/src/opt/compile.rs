@@ -1,0 +1,156 @@
+//! From a region to host code in the arena: Cranelift's context and settings.
+
+use axp_emu::isa::{CpuModel, Insn};
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::{Function, UserFuncName};
+use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_codegen::{CodegenError, Context};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+
+use super::emit::{self, Linker, Mode, Translator};
+use crate::analysis::Facts;
+use crate::code::{Arena, ArenaError, CodeTable};
+use crate::region::Region;
+
+/// Guest instructions in a region at most.
+pub const REGION_LIMIT: usize = 2000;
+
+/// Why a region could not be compiled.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// No room, or no memory.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// Cranelift does not support this host.
+    #[error("cannot compile for this host: {0}")]
+    Host(String),
+    /// Cranelift gave up.
+    #[error("Cranelift: {0}")]
+    Codegen(#[from] Box<CodegenError>),
+}
+
+/// Host code as placed.
+pub struct Code {
+    /// Executable address of the first byte.
+    pub start: u64,
+    /// Address after the last byte.
+    pub end: u64,
+    /// Code offset ranges of guest instructions, by offset.
+    pub pcs: Vec<(u32, u32, u64)>,
+    /// Instructions that the code refers to.
+    pub kept: Vec<Box<Insn>>,
+}
+
+/// Cranelift, set up for this host.
+pub struct Compiler {
+    isa: OwnedTargetIsa,
+    context: Context,
+    frontend: FunctionBuilderContext,
+    /// Print CLIF and host code of each region to standard error.
+    dump: bool,
+}
+
+impl Compiler {
+    /// A compiler for the host it runs on.
+    pub fn new() -> Result<Self, CompileError> {
+        let mut flags = settings::builder();
+        let mut set = |name: &str, value: &str| {
+            flags.set(name, value).map_err(|e| CompileError::Host(e.to_string()))
+        };
+        set("opt_level", "speed")?;
+        set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })?;
+        set("preserve_frame_pointers", "true")?;
+        set("unwind_info", "false")?;
+        set("enable_probestack", "false")?;
+        set("enable_heap_access_spectre_mitigation", "false")?;
+        set("enable_table_access_spectre_mitigation", "false")?;
+        let isa = cranelift_native::builder()
+            .map_err(|e| CompileError::Host(e.to_string()))?
+            .finish(settings::Flags::new(flags))
+            .map_err(|e| CompileError::Host(e.to_string()))?;
+        Ok(Compiler {
+            isa,
+            context: Context::new(),
+            frontend: FunctionBuilderContext::new(),
+            dump: std::env::var_os("AXPLAB_JIT_DUMP").is_some(),
+        })
+    }
+
+    /// Compiles a region and places its code in the arena.
+    pub fn compile(
+        &mut self,
+        region: &Region,
+        mode: Mode,
+        model: CpuModel,
+        table: &mut CodeTable,
+        arena: &mut Arena,
+    ) -> Result<Code, CompileError> {
+        self.context.clear();
+        self.context.func =
+            Function::with_name_signature(UserFuncName::default(), emit::signature());
+        let facts = Facts::of(region, super::is_access);
+        let mut linker = TableLinker { table, arena, kept: Vec::new(), error: None };
+        let builder = FunctionBuilder::new(&mut self.context.func, &mut self.frontend);
+        let builder = Translator::translate(builder, region, &facts, mode, model, &mut linker);
+        builder.finalize(self.isa.frontend_config());
+        let TableLinker { kept, error, .. } = linker;
+        if let Some(error) = error {
+            return Err(error.into());
+        }
+        if self.dump {
+            eprintln!("region {:#x}\n{}", region.entry(), self.context.func.display());
+            self.context.set_disasm(true);
+        }
+        let code = self
+            .context
+            .compile(&*self.isa, &mut ControlPlane::default())
+            .map_err(|e| Box::new(e.inner))?;
+        if self.dump {
+            eprintln!("{}", code.vcode.as_deref().unwrap_or(""));
+        }
+        assert!(code.buffer.relocs().is_empty(), "a region refers to absolute addresses only");
+        let bytes = code.code_buffer();
+        let start = arena.place(bytes, 16, 0)? as u64;
+        let lowest = emit::lowest_pc(region);
+        let pcs = code
+            .buffer
+            .get_srclocs_sorted()
+            .iter()
+            .filter(|s| !s.loc.is_default())
+            .map(|s| (s.start, s.end, lowest + (u64::from(s.loc.bits()) << 2)))
+            .collect();
+        Ok(Code { start, end: start + bytes.len() as u64, pcs, kept })
+    }
+}
+
+/// Hands out addresses while a region is translated.
+struct TableLinker<'a> {
+    table: &'a mut CodeTable,
+    arena: &'a mut Arena,
+    kept: Vec<Box<Insn>>,
+    error: Option<ArenaError>,
+}
+
+impl Linker for TableLinker<'_> {
+    fn slot(&mut self, pc: u64) -> u64 {
+        match self.table.slot(pc, self.arena) {
+            Ok(slot) => slot as u64,
+            Err(error) => {
+                self.error = Some(error);
+                0
+            }
+        }
+    }
+
+    fn jump_cache(&self) -> u64 {
+        self.table.jump_cache() as u64
+    }
+
+    fn keep(&mut self, insn: &Insn) -> u64 {
+        let kept = Box::new(*insn);
+        let address = &raw const *kept as u64;
+        self.kept.push(kept);
+        address
+    }
+}

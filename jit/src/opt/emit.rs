@@ -1,0 +1,543 @@
+//! The frame of a region's translation: registers as SSA variables, blocks, exits, calls.
+
+use axp_emu::cpu::Cpu;
+use axp_emu::isa::{CpuModel, Insn, Kind, RegSet, SINK, ZERO};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{F64, I32, I64};
+use cranelift_codegen::ir::{
+    self, AbiParam, BlockArg, InstBuilder, MemFlagsData, SigRef, Signature, SourceLoc, Type, Value,
+};
+use cranelift_codegen::isa::CallConv;
+use cranelift_frontend::{FunctionBuilder, Variable};
+use std::mem::offset_of;
+
+use crate::abi::{self, ARGS, ExitKind, RESULTS, STOPPED, int_offset, word, word_offset};
+use crate::analysis::{Bounds, Facts};
+use crate::region::{self, Region, Target, Term};
+use crate::runtime;
+
+/// How a region is to behave beyond being right.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Mode {
+    /// Count instructions and stop exactly at the limit.
+    pub counted: bool,
+    /// Guest address 0 is not host address 0.
+    pub based: bool,
+    /// Registers are in memory at every access that can fault.
+    pub precise: bool,
+    /// Data that are not naturally aligned trap.
+    pub strict: bool,
+    /// FPCR gives denormal operands a meaning (a trap, or zero) that the host's FPU does not see.
+    pub exact_fp: bool,
+    /// FPCR rounds /D instructions to nearest.
+    pub dynamic_nearest: bool,
+}
+
+/// Addresses that translated code refers to.
+pub trait Linker {
+    /// The entry slot of a guest pc.
+    fn slot(&mut self, pc: u64) -> u64;
+    /// The jump cache.
+    fn jump_cache(&self) -> u64;
+    /// A stable address for an instruction that the code hands to the interpreter.
+    fn keep(&mut self, insn: &Insn) -> u64;
+}
+
+/// Flags of accesses to the processor's state: they cannot fault.
+pub const STATE: MemFlagsData = MemFlagsData::trusted();
+/// Flags of guest accesses: they may fault and keep their order.
+pub const GUEST: MemFlagsData = MemFlagsData::new();
+
+/// Translates one region.
+pub struct Translator<'a, 'f> {
+    pub(super) b: FunctionBuilder<'f>,
+    pub(super) region: &'a Region,
+    pub(super) facts: &'a Facts,
+    pub(super) mode: Mode,
+    pub(super) linker: &'a mut dyn Linker,
+    pub(super) cpu: Value,
+    /// Bits that AMASK clears, and IMPLVER.
+    pub(super) model: CpuModel,
+    int: [Variable; 31],
+    fp: [Variable; 31],
+    blocks: Vec<ir::Block>,
+    preds: Vec<usize>,
+    sig: SigRef,
+    base: Option<Value>,
+    /// Registers that differ from memory at the current point.
+    pub(super) dirty: RegSet,
+    pub(super) bounds: Bounds,
+    /// Block that is being emitted.
+    pub(super) current: usize,
+    /// Address of the current instruction.
+    pub(super) pc: u64,
+    /// Instructions of the current block that follow the current one.
+    pub(super) after: usize,
+    /// The last CMPTxx of this block: its target register and its truth.
+    pub(super) compare: Option<(u8, Value)>,
+}
+
+/// Signature of every region (`abi`).
+pub fn signature() -> Signature {
+    let mut sig = Signature::new(CallConv::Tail);
+    sig.params = vec![AbiParam::new(I64); 1 + ARGS.len()];
+    sig.returns = vec![AbiParam::new(I64); 1 + RESULTS.len()];
+    sig
+}
+
+/// Source location that stands for a guest pc of this region.
+fn srcloc(region: &Region, pc: u64) -> SourceLoc {
+    SourceLoc::new((pc.wrapping_sub(lowest_pc(region)) >> 2) as u32)
+}
+
+/// The lowest guest pc of a region: what source locations count from.
+pub fn lowest_pc(region: &Region) -> u64 {
+    region.blocks.iter().map(|b| b.pc).min().unwrap_or(0)
+}
+
+impl<'a, 'f> Translator<'a, 'f> {
+    /// Emits the whole region into the builder's function and finishes it.
+    pub fn translate(
+        mut b: FunctionBuilder<'f>,
+        region: &'a Region,
+        facts: &'a Facts,
+        mode: Mode,
+        model: CpuModel,
+        linker: &'a mut dyn Linker,
+    ) -> FunctionBuilder<'f> {
+        let sig = b.import_signature(signature());
+        let int = std::array::from_fn(|_| b.declare_var(I64));
+        let fp = std::array::from_fn(|_| b.declare_var(F64));
+        let entry = b.create_block();
+        b.append_block_params_for_function_params(entry);
+        let blocks: Vec<_> = region.blocks.iter().map(|_| b.create_block()).collect();
+        let mut preds = vec![0; blocks.len()];
+        preds[0] = 1;
+        for block in &region.blocks {
+            block.successors().for_each(|s| preds[s] += 1);
+        }
+        b.switch_to_block(entry);
+        b.seal_block(entry);
+        let cpu = b.block_params(entry)[0];
+        let mut t = Translator {
+            b,
+            region,
+            facts,
+            mode,
+            linker,
+            cpu,
+            model,
+            int,
+            fp,
+            blocks,
+            preds,
+            sig,
+            base: None,
+            dirty: abi::arg_set(),
+            bounds: facts.bounds_in[0].clone(),
+            current: 0,
+            pc: region.entry(),
+            after: 0,
+            compare: None,
+        };
+        t.prologue(entry);
+        for i in 0..region.blocks.len() {
+            t.block(i);
+        }
+        t.b
+    }
+
+    fn prologue(&mut self, entry: ir::Block) {
+        for (i, &r) in ARGS.iter().enumerate() {
+            let value = self.b.block_params(entry)[i + 1];
+            self.b.def_var(self.int[r as usize], value);
+        }
+        self.load_registers(self.facts.live_in[0].minus(abi::arg_set()));
+        if self.mode.based {
+            self.base = Some(self.load_word(word::BASE));
+        }
+        let terms = || self.region.blocks.iter().map(|b| b.term);
+        let calls = terms().any(|t| matches!(t, Term::Call { .. }));
+        // A cycle of calls or indirect jumps passes no loop head.
+        let polls = calls || terms().any(|t| t == Term::Jump);
+        if calls {
+            let sp = self.b.ins().get_stack_pointer(I64);
+            let limit = self.load_word(word::STACK_LIMIT);
+            let low = self.b.ins().icmp(IntCC::UnsignedLessThan, sp, limit);
+            let pc = self.region.entry();
+            self.cold_if(low, |t| {
+                let next = t.iconst(pc as i64);
+                t.return_to(next);
+            });
+        }
+        if polls {
+            self.poll(0);
+        }
+        self.jump_to(0);
+    }
+
+    fn block(&mut self, i: usize) {
+        let block = &self.region.blocks[i];
+        self.current = i;
+        self.b.switch_to_block(self.blocks[i]);
+        self.dirty = self.facts.dirty_in[i];
+        self.bounds = self.facts.bounds_in[i].clone();
+        self.compare = None;
+        self.pc = block.pc;
+        self.b.set_srcloc(srcloc(self.region, block.pc));
+        if self.mode.counted && !block.insns.is_empty() {
+            self.count(block.insns.len());
+        }
+        if block.loop_head {
+            self.poll(block.insns.len());
+        }
+        for (n, insn) in block.insns.iter().enumerate() {
+            self.pc = block.pc + 4 * n as u64;
+            self.after = block.insns.len() - n - 1;
+            self.b.set_srcloc(srcloc(self.region, self.pc));
+            self.lower(insn);
+        }
+        // Every other terminator is the lowering of the last instruction.
+        match block.term {
+            Term::Goto(t) if block.insns.last().is_none_or(|i| i.op.kind() != Kind::Branch) => {
+                self.goto(t);
+            }
+            Term::Stop => {
+                self.pc = block.end();
+                self.stop(ExitKind::Step, 0);
+            }
+            _ => {}
+        }
+    }
+
+    /// Leaves if somebody asks for it; `counted` instructions from the current pc are not done.
+    fn poll(&mut self, counted: usize) {
+        let poll = self.b.ins().load(I32, STATE, self.cpu, offset_of!(Cpu, poll) as i32);
+        self.cold_if(poll, |t| t.stop(ExitKind::Poll, counted));
+    }
+
+    /// Adds a block's length to the count, or leaves where that would pass the limit.
+    fn count(&mut self, len: usize) {
+        let old = self.b.ins().load(I64, STATE, self.cpu, offset_of!(Cpu, count) as i32);
+        let new = self.b.ins().iadd_imm_s(old, len as i64);
+        let limit = self.load_word(word::COUNT_LIMIT);
+        let past = self.b.ins().icmp(IntCC::UnsignedGreaterThan, new, limit);
+        self.cold_if(past, |t| t.stop(ExitKind::Count, 0));
+        self.b.ins().store(STATE, new, self.cpu, offset_of!(Cpu, count) as i32);
+    }
+
+    // Values
+
+    /// A constant quadword.
+    pub(super) fn iconst(&mut self, value: i64) -> Value {
+        self.b.ins().iconst(I64, value)
+    }
+
+    /// Value of an integer register.
+    pub(super) fn get(&mut self, r: u8) -> Value {
+        if r < ZERO { self.b.use_var(self.int[r as usize]) } else { self.iconst(0) }
+    }
+
+    /// Writes an integer register.
+    pub(super) fn set(&mut self, r: u8, value: Value) {
+        if r < ZERO {
+            self.b.def_var(self.int[r as usize], value);
+            self.dirty.int |= 1 << r;
+        }
+    }
+
+    /// Value of a floating-point register.
+    pub(super) fn get_f(&mut self, r: u8) -> Value {
+        if r < ZERO { self.b.use_var(self.fp[r as usize]) } else { self.b.ins().f64const(0.0) }
+    }
+
+    /// Writes a floating-point register.
+    pub(super) fn set_f(&mut self, r: u8, value: Value) {
+        if self.compare.is_some_and(|(c, _)| c == r) {
+            self.compare = None;
+        }
+        if r < ZERO {
+            self.b.def_var(self.fp[r as usize], value);
+            self.dirty.fp |= 1 << r;
+        }
+    }
+
+    /// Bits of a floating-point register.
+    pub(super) fn get_bits(&mut self, r: u8) -> Value {
+        let value = self.get_f(r);
+        self.to_bits(value)
+    }
+
+    /// Writes a floating-point register from its bits.
+    pub(super) fn set_bits(&mut self, r: u8, bits: Value) {
+        if r != SINK {
+            let value = self.from_bits(bits);
+            self.set_f(r, value);
+        }
+    }
+
+    /// f64 to i64.
+    pub(super) fn to_bits(&mut self, value: Value) -> Value {
+        self.b.ins().bitcast(I64, MemFlagsData::new(), value)
+    }
+
+    /// i64 to f64.
+    pub(super) fn from_bits(&mut self, bits: Value) -> Value {
+        self.b.ins().bitcast(F64, MemFlagsData::new(), bits)
+    }
+
+    /// A word of the engine's area.
+    pub(super) fn load_word(&mut self, w: usize) -> Value {
+        self.b.ins().load(I64, STATE, self.cpu, word_offset(w))
+    }
+
+    fn store_word(&mut self, w: usize, value: Value) {
+        self.b.ins().store(STATE, value, self.cpu, word_offset(w));
+    }
+
+    /// Host address of a guest address.
+    pub(super) fn host(&mut self, va: Value) -> Value {
+        match self.base {
+            Some(base) => self.b.ins().iadd(base, va),
+            None => va,
+        }
+    }
+
+    // Memory image of registers
+
+    fn load_registers(&mut self, set: RegSet) {
+        for r in bits(set.int) {
+            let value = self.b.ins().load(I64, STATE, self.cpu, int_offset(r));
+            self.b.def_var(self.int[r as usize], value);
+        }
+        for r in bits(set.fp) {
+            let value = self.b.ins().load(F64, STATE, self.cpu, abi::fp_offset(r));
+            self.b.def_var(self.fp[r as usize], value);
+        }
+    }
+
+    /// Writes registers back. They stay dirty for paths that do not come through here.
+    fn store_registers(&mut self, set: RegSet) {
+        for r in bits(set.int) {
+            let value = self.b.use_var(self.int[r as usize]);
+            self.b.ins().store(STATE, value, self.cpu, int_offset(r));
+        }
+        for r in bits(set.fp) {
+            let value = self.b.use_var(self.fp[r as usize]);
+            self.b.ins().store(STATE, value, self.cpu, abi::fp_offset(r));
+        }
+    }
+
+    /// In precise mode, brings memory up to date before an access that can fault.
+    pub(super) fn settle(&mut self) {
+        if self.mode.precise {
+            self.store_registers(self.dirty);
+            self.dirty = RegSet::NONE;
+        }
+    }
+
+    // Leaving
+
+    /// Emits `body`, which must leave, into a cold block taken when `cond` is not zero.
+    pub(super) fn cold_if(&mut self, cond: Value, body: impl FnOnce(&mut Self)) {
+        let (cold, go_on) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(cold);
+        self.b.ins().brif(cond, cold, &[], go_on, &[]);
+        self.b.seal_block(cold);
+        self.b.seal_block(go_on);
+        let dirty = self.dirty;
+        self.b.switch_to_block(cold);
+        body(self);
+        self.dirty = dirty;
+        self.b.switch_to_block(go_on);
+    }
+
+    /// Emits `body` into a cold block taken when `cond` is not zero; it yields the value that
+    /// replaces `usual` from there on.
+    pub(super) fn cold_value(
+        &mut self,
+        cond: Value,
+        usual: Value,
+        ty: Type,
+        body: impl FnOnce(&mut Self) -> Value,
+    ) -> Value {
+        let (cold, join) = (self.b.create_block(), self.b.create_block());
+        let result = self.b.append_block_param(join, ty);
+        self.b.set_cold_block(cold);
+        self.b.ins().brif(cond, cold, &[], join, &[BlockArg::Value(usual)]);
+        self.b.seal_block(cold);
+        self.b.switch_to_block(cold);
+        let value = body(self);
+        self.b.ins().jump(join, &[BlockArg::Value(value)]);
+        self.b.seal_block(join);
+        self.b.switch_to_block(join);
+        result
+    }
+
+    /// Leaves the current instruction, of which nothing has been done, to the interpreter.
+    pub(super) fn stop_and_step(&mut self) {
+        self.stop(ExitKind::Step, self.after + 1);
+    }
+
+    /// Stops at the current pc; `undone` instructions that the block has counted are not done.
+    fn stop(&mut self, kind: ExitKind, undone: usize) {
+        if self.mode.counted && undone != 0 {
+            let offset = offset_of!(Cpu, count) as i32;
+            let count = self.b.ins().load(I64, STATE, self.cpu, offset);
+            let count = self.b.ins().iadd_imm_s(count, -(undone as i64));
+            self.b.ins().store(STATE, count, self.cpu, offset);
+        }
+        let pc = self.iconst(self.pc as i64);
+        self.b.ins().store(STATE, pc, self.cpu, offset_of!(Cpu, pc) as i32);
+        let kind = self.iconst(kind as i64);
+        self.store_word(word::EXIT, kind);
+        let stopped = self.iconst(STOPPED as i64);
+        self.return_to(stopped);
+    }
+
+    /// Leaves after a helper has set an exit: all registers are in memory already.
+    pub(super) fn stop_pending(&mut self) {
+        let stopped = self.iconst(STOPPED as i64);
+        self.return_results(stopped);
+    }
+
+    /// Returns to whoever entered the region, with `next` as the next pc.
+    pub(super) fn return_to(&mut self, next: Value) {
+        self.store_registers(self.dirty.minus(abi::result_set()));
+        self.return_results(next);
+    }
+
+    fn return_results(&mut self, next: Value) {
+        let mut values = vec![next];
+        values.extend(RESULTS.map(|r| self.b.use_var(self.int[r as usize])));
+        self.b.ins().return_(&values);
+    }
+
+    fn arguments(&mut self) -> Vec<Value> {
+        let mut args = vec![self.cpu];
+        args.extend(ARGS.map(|r| self.b.use_var(self.int[r as usize])));
+        args
+    }
+
+    /// Host code that a guest pc's slot holds now.
+    pub(super) fn code_of(&mut self, pc: u64) -> Value {
+        let slot = self.linker.slot(pc);
+        let slot = self.iconst(slot as i64);
+        self.b.ins().load(I64, STATE, slot, 0)
+    }
+
+    /// Goes on at host code, which takes the place of this region.
+    pub(super) fn tail_call(&mut self, code: Value) {
+        self.store_registers(self.dirty.minus(abi::arg_set()));
+        let args = self.arguments();
+        self.b.ins().return_call_indirect(self.sig, code, &args);
+    }
+
+    /// Goes to a target of a direct branch.
+    pub(super) fn goto(&mut self, target: Target) {
+        match target {
+            Target::Block(b) => self.jump_to(b),
+            Target::Out(pc) => {
+                let code = self.code_of(pc);
+                self.tail_call(code);
+            }
+        }
+    }
+
+    /// Jumps to a block of the region from the current point.
+    fn jump_to(&mut self, b: usize) {
+        self.b.ins().jump(self.blocks[b], &[]);
+        self.edge_done(b);
+    }
+
+    fn edge_done(&mut self, b: usize) {
+        self.preds[b] -= 1;
+        if self.preds[b] == 0 {
+            self.b.seal_block(self.blocks[b]);
+        }
+    }
+
+    /// Branches on `cond` to two targets.
+    pub(super) fn branch(&mut self, cond: Value, taken: Target, fall: Target) {
+        let (taken_block, fall_block) = (self.edge_block(taken), self.edge_block(fall));
+        self.b.ins().brif(cond, taken_block, &[], fall_block, &[]);
+        for (target, block) in [(taken, taken_block), (fall, fall_block)] {
+            match target {
+                Target::Block(b) => self.edge_done(b),
+                Target::Out(_) => {
+                    self.b.seal_block(block);
+                    self.b.switch_to_block(block);
+                    self.goto(target);
+                }
+            }
+        }
+    }
+
+    fn edge_block(&mut self, target: Target) -> ir::Block {
+        match target {
+            Target::Block(b) => self.blocks[b],
+            Target::Out(_) => self.b.create_block(),
+        }
+    }
+
+    /// Calls host code as a guest call that is to return to `ret`.
+    pub(super) fn call(&mut self, code: Value, return_pc: u64, ret: Target) {
+        self.store_registers(self.dirty.minus(abi::arg_set()));
+        let args = self.arguments();
+        let call = self.b.ins().call_indirect(self.sig, code, &args);
+        let results = self.b.inst_results(call).to_vec();
+        for (i, r) in RESULTS.into_iter().enumerate() {
+            self.b.def_var(self.int[r as usize], results[i + 1]);
+        }
+        self.dirty = RegSet::NONE;
+        let expected = self.iconst(return_pc as i64);
+        let elsewhere = self.b.ins().icmp(IntCC::NotEqual, results[0], expected);
+        self.cold_if(elsewhere, |t| t.return_results(results[0]));
+        self.dirty = abi::result_set();
+        match ret {
+            Target::Block(b) => {
+                self.load_registers(self.facts.live_in[b].minus(abi::result_set()));
+                self.jump_to(b);
+            }
+            Target::Out(_) => self.goto(ret),
+        }
+    }
+
+    /// Leaves one instruction to the interpreter and goes on behind it.
+    pub(super) fn interpret(&mut self, insn: &Insn) {
+        self.store_registers(self.dirty);
+        let pc = self.iconst(self.pc as i64);
+        self.b.ins().store(STATE, pc, self.cpu, offset_of!(Cpu, pc) as i32);
+        let mut sig = Signature::new(CallConv::SystemV);
+        sig.params = vec![AbiParam::new(I64); 3];
+        sig.returns = vec![AbiParam::new(I64)];
+        let after = self.iconst(self.after as i64);
+        let kept = self.linker.keep(insn);
+        let kept = self.iconst(kept as i64);
+        let step = runtime::step as *const () as u64;
+        let results = self.call_host(sig, step, &[self.cpu, kept, after]);
+        self.dirty = RegSet::NONE;
+        self.load_registers(region::writes(insn));
+        self.compare = None;
+        self.cold_if(results[0], |t| t.stop_pending());
+    }
+
+    /// Calls a host function at a fixed address.
+    pub(super) fn call_host(&mut self, sig: Signature, f: u64, args: &[Value]) -> Vec<Value> {
+        let sig = self.b.import_signature(sig);
+        let f = self.iconst(f as i64);
+        let call = self.b.ins().call_indirect(sig, f, args);
+        self.b.inst_results(call).to_vec()
+    }
+}
+
+/// Register numbers of the bits of a set.
+fn bits(mut set: u32) -> impl Iterator<Item = u8> {
+    std::iter::from_fn(move || {
+        (set != 0).then(|| {
+            let r = set.trailing_zeros() as u8;
+            set &= set - 1;
+            r
+        })
+    })
+}

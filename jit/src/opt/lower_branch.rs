@@ -1,0 +1,83 @@
+//! Branches, calls, returns and indirect jumps.
+
+use axp_emu::isa::{Insn, Opcode, ZERO};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{InstBuilder, Value};
+
+use super::emit::{STATE, Translator};
+use crate::code::JUMP_CACHE_ENTRIES;
+use crate::region::Term;
+
+impl Translator<'_, '_> {
+    /// The terminator of the block that the current instruction ends.
+    fn term(&self) -> Term {
+        self.region.blocks[self.current].term
+    }
+
+    pub(super) fn lower_branch(&mut self, insn: &Insn) {
+        if insn.a < ZERO {
+            let link = self.iconst(self.pc as i64 + 4);
+            self.set(insn.a, link);
+        }
+        match self.term() {
+            Term::Call { callee: Some(callee), ret } => {
+                let code = self.code_of(callee);
+                self.call(code, self.pc + 4, ret);
+            }
+            Term::Goto(target) => self.goto(target),
+            _ => self.stop_and_step(),
+        }
+    }
+
+    pub(super) fn lower_cond_branch(&mut self, insn: &Insn) {
+        let truth = self.condition(insn.op, insn.a);
+        self.cond(truth);
+    }
+
+    pub(super) fn lower_cond_branch_f(&mut self, insn: &Insn) {
+        let truth = self.condition_f(insn.op, insn.a);
+        self.cond(truth);
+    }
+
+    fn cond(&mut self, truth: Value) {
+        match self.term() {
+            Term::Cond { taken, fall } => self.branch(truth, taken, fall),
+            _ => self.stop_and_step(),
+        }
+    }
+
+    pub(super) fn lower_jump(&mut self, insn: &Insn) {
+        let target = self.get(insn.b);
+        let target = self.b.ins().band_imm_s(target, -4);
+        if insn.a < ZERO {
+            let link = self.iconst(self.pc as i64 + 4);
+            self.set(insn.a, link);
+        }
+        match self.term() {
+            Term::Ret => self.return_to(target),
+            Term::Call { ret, .. } => {
+                let code = self.find_code(target);
+                self.call(code, self.pc + 4, ret);
+            }
+            _ if insn.op == Opcode::Ret => self.return_to(target),
+            _ => {
+                let code = self.find_code(target);
+                self.tail_call(code);
+            }
+        }
+    }
+
+    /// Host code for a guest pc known at run time; a miss leaves to the dispatcher.
+    fn find_code(&mut self, target: Value) -> Value {
+        let cache = self.iconst(self.linker.jump_cache() as i64);
+        let mask = (JUMP_CACHE_ENTRIES as i64 - 1) << 2;
+        let index = self.b.ins().band_imm_s(target, mask);
+        let index = self.b.ins().ishl_imm_u(index, 2);
+        let entry = self.b.ins().iadd(cache, index);
+        let pc = self.b.ins().load(I64, STATE, entry, 0);
+        let miss = self.b.ins().icmp(IntCC::NotEqual, pc, target);
+        self.cold_if(miss, |t| t.return_to(target));
+        self.b.ins().load(I64, STATE, entry, 8)
+    }
+}

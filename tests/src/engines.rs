@@ -1,0 +1,22 @@
+//! The engines under test, in one place: every vector, differential, guest and micro-program test
+//! iterates over [`ENGINES`]. To put a new engine under all of them, add a line.
+
+use axp_emu::engine::Engine;
+use axp_emu::interp::{Dispatch, Interpreter};
+use axp_jit::opt::Opt;
+
+/// An engine and how to make one.
+#[derive(Clone, Copy)]
+pub struct EngineUnderTest {
+    /// Name as `--engine` spells it.
+    pub name: &'static str,
+    /// Makes one that has translated nothing.
+    pub make: fn() -> Box<dyn Engine>,
+}
+
+/// All engines; the first is the reference that the others are compared with.
+pub const ENGINES: &[EngineUnderTest] = &[
+    EngineUnderTest { name: "interp-match", make: || Box::new(Interpreter::new(Dispatch::Match)) },
+    EngineUnderTest { name: "interp", make: || Box::new(Interpreter::new(Dispatch::Threaded)) },
+    EngineUnderTest { name: "opt", make: || Box::new(Opt::new().expect("this host is supported")) },
+];
