@@ -48,8 +48,6 @@ pub struct Compiler {
     isa: OwnedTargetIsa,
     context: Context,
     frontend: FunctionBuilderContext,
-    /// Print CLIF and host code of each region to standard error.
-    dump: bool,
 }
 
 impl Compiler {
@@ -74,7 +72,6 @@ impl Compiler {
             isa,
             context: Context::new(),
             frontend: FunctionBuilderContext::new(),
-            dump: std::env::var_os("AXPLAB_JIT_DUMP").is_some(),
         })
     }
 
@@ -99,8 +96,11 @@ impl Compiler {
         if let Some(error) = error {
             return Err(error.into());
         }
-        if self.dump {
-            eprintln!("region {:#x}\n{}", region.entry(), self.context.func.display());
+        // `AXPLAB_LOG=clif=debug` shows each region before and after Cranelift.
+        let dump = tracing::enabled!(target: "clif", tracing::Level::DEBUG);
+        if dump {
+            let func = self.context.func.display();
+            tracing::debug!(target: "clif", "region {:#x}\n{func}", region.entry());
             self.context.set_disasm(true);
         }
         let code = self
@@ -112,8 +112,8 @@ impl Compiler {
                 }
                 Box::new(e.inner)
             })?;
-        if self.dump {
-            eprintln!("{}", code.vcode.as_deref().unwrap_or(""));
+        if dump {
+            tracing::debug!(target: "clif", "{}", code.vcode.as_deref().unwrap_or(""));
         }
         assert!(code.buffer.relocs().is_empty(), "a region refers to absolute addresses only");
         let bytes = code.code_buffer();

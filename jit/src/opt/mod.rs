@@ -322,7 +322,17 @@ impl Engine for Opt {
                         return exit;
                     }
                 }
-                Some(ExitKind::HostFault) => return self.host_fault(vcpu, mode),
+                Some(ExitKind::HostFault) => {
+                    let fault = self.host_fault(vcpu, mode);
+                    if !mode.precise {
+                        return fault;
+                    }
+                    // With exact registers the interpreter says exactly what is wrong, or
+                    // succeeds if another thread has mapped the page meanwhile.
+                    if let Err(exit) = step_at_pc(vcpu) {
+                        return exit;
+                    }
+                }
                 None => unreachable!("compiled code stops with a reason"),
             }
         }
