@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axp_emu::cpu::Cpu;
 use axp_emu::mem::{HostContext, HostFault, register_resolver};
@@ -18,10 +19,26 @@ thread_local! {
 /// Stack that compiled code leaves to helpers and signal handlers.
 const STACK_RESERVE: u64 = 256 << 10;
 
-/// Registers the resolver with the memory's signal handler.
+/// How often this process has come out of a fork as the child.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+/// Changes in a forked child: code memory is shared with the parent there and must be made anew.
+pub fn fork_generation() -> u64 {
+    FORKS.load(Ordering::Relaxed)
+}
+
+extern "C" fn forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Registers the resolver with the memory's signal handler, and the watch for forks.
 pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        // SAFETY: `forked` only touches an atomic, which any context may.
+        if unsafe { libc::pthread_atfork(None, None, Some(forked)) } != 0 {
+            tracing::error!("compiled code cannot tell when this process is forked");
+        }
         if !register_resolver(resolve) {
             tracing::error!("no room for the fault resolver of compiled code");
         }

@@ -4,8 +4,8 @@ use axp_emu::isa::{CpuModel, Insn};
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{Function, UserFuncName};
 use cranelift_codegen::isa::OwnedTargetIsa;
-use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::print_errors::pretty_error;
+use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{CodegenError, Context};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
@@ -68,11 +68,7 @@ impl Compiler {
             .map_err(|e| CompileError::Host(e.to_string()))?
             .finish(settings::Flags::new(flags))
             .map_err(|e| CompileError::Host(e.to_string()))?;
-        Ok(Compiler {
-            isa,
-            context: Context::new(),
-            frontend: FunctionBuilderContext::new(),
-        })
+        Ok(Compiler { isa, context: Context::new(), frontend: FunctionBuilderContext::new() })
     }
 
     /// Compiles a region and places its code in the arena.
@@ -103,15 +99,12 @@ impl Compiler {
             tracing::debug!(target: "clif", "region {:#x}\n{func}", region.entry());
             self.context.set_disasm(true);
         }
-        let code = self
-            .context
-            .compile(&*self.isa, &mut ControlPlane::default())
-            .map_err(|e| {
-                if cfg!(debug_assertions) {
-                    panic!("{}", pretty_error(e.func, e.inner));
-                }
-                Box::new(e.inner)
-            })?;
+        let code = self.context.compile(&*self.isa, &mut ControlPlane::default()).map_err(|e| {
+            if cfg!(debug_assertions) {
+                panic!("{}", pretty_error(e.func, e.inner));
+            }
+            Box::new(e.inner)
+        })?;
         if dump {
             tracing::debug!(target: "clif", "{}", code.vcode.as_deref().unwrap_or(""));
         }

@@ -77,6 +77,8 @@ pub struct Opt {
     cold: Option<Cold>,
     runtime: Box<Runtime>,
     epoch: u64,
+    /// Fork generation that the arena belongs to.
+    forks: u64,
     stats: EngineStats,
 }
 
@@ -102,6 +104,7 @@ impl Opt {
             cold: None,
             runtime: Box::new(Runtime { vcpu: std::ptr::null_mut(), pending: None }),
             epoch: 0,
+            forks: fault::fork_generation(),
             stats: EngineStats::default(),
         })
     }
@@ -174,6 +177,29 @@ impl Opt {
             _kept: code.kept,
         });
         Ok(Some(code.start as *const u8))
+    }
+
+    /// In a forked child: leaves the parent's code memory and starts afresh.
+    fn renew(&mut self) -> Result<(), CompileError> {
+        self.arena = Arena::new(ARENA_SIZE)?;
+        self.clear();
+        self.forks = fault::fork_generation();
+        Ok(())
+    }
+
+    /// Runs without compiled code, where there is no memory for it.
+    fn interpret(&mut self, vcpu: &mut Vcpu, end: u64) -> Exit {
+        loop {
+            if vcpu.cpu.take_poll() {
+                return Exit::Poll;
+            }
+            if vcpu.counted && vcpu.cpu.count >= end {
+                return Exit::Limit;
+            }
+            if let Err(exit) = step_at_pc(vcpu) {
+                return exit;
+            }
+        }
     }
 
     /// Throws all code away. Nobody is executing it: the dispatcher runs.
@@ -263,6 +289,9 @@ impl Engine for Opt {
         if epoch != self.epoch {
             self.epoch = epoch;
             self.revalidate(vcpu, 0, u64::MAX);
+        }
+        if self.forks != fault::fork_generation() && self.renew().is_err() {
+            return self.interpret(vcpu, end);
         }
         self.runtime.vcpu = vcpu;
         let engine = &mut vcpu.cpu.engine;
