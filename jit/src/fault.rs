@@ -13,11 +13,7 @@ use crate::abi::{ExitKind, axp_jit_unwind, word};
 thread_local! {
     /// The processor whose compiled code this thread is executing, and where that code lies.
     static RUNNING: Cell<(*mut Cpu, u64, u64)> = const { Cell::new((std::ptr::null_mut(), 0, 0)) };
-    static STACK_LIMIT: Cell<u64> = const { Cell::new(0) };
 }
-
-/// Stack that compiled code leaves to helpers and signal handlers.
-const STACK_RESERVE: u64 = 256 << 10;
 
 /// How often this process has come out of a fork as the child.
 static FORKS: AtomicU64 = AtomicU64::new(0);
@@ -73,31 +69,4 @@ fn resolve(fault: &HostFault, context: &mut HostContext) -> bool {
     context.set_gpr(RDI, cpu as u64);
     context.set_rip(axp_jit_unwind as *const () as u64);
     true
-}
-
-/// Lowest stack address at which compiled code may call on this thread.
-pub fn stack_limit() -> u64 {
-    let known = STACK_LIMIT.get();
-    if known != 0 {
-        return known;
-    }
-    let limit = stack_bottom().map_or(u64::MAX, |bottom| bottom + STACK_RESERVE);
-    STACK_LIMIT.set(limit);
-    limit
-}
-
-/// Lowest address of this thread's stack.
-fn stack_bottom() -> Option<u64> {
-    // SAFETY: the attributes are initialised by `pthread_getattr_np` before they are read and
-    // destroyed once.
-    unsafe {
-        let mut attr: libc::pthread_attr_t = std::mem::zeroed();
-        if libc::pthread_getattr_np(libc::pthread_self(), &mut attr) != 0 {
-            return None;
-        }
-        let (mut base, mut size) = (std::ptr::null_mut(), 0);
-        let ok = libc::pthread_attr_getstack(&attr, &mut base, &mut size) == 0;
-        libc::pthread_attr_destroy(&mut attr);
-        ok.then_some(base as u64)
-    }
 }

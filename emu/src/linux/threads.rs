@@ -167,6 +167,9 @@ fn child_vcpu(parent: &Vcpu, flags: u64, stack: u64, tls: u64) -> Vcpu {
     vcpu
 }
 
+/// Stack of a host thread for a guest thread: an engine may compile on it.
+const THREAD_STACK: usize = 8 << 20;
+
 /// clone(flags, stack, parent_tid, child_tid, tls).
 pub fn clone(c: &mut Call<'_>) -> SysResult {
     let [flags, stack, parent_tid, child_tid, tls, _] = c.a;
@@ -198,7 +201,7 @@ pub fn clone(c: &mut Call<'_>) -> SysResult {
     // The new thread inherits a closed mask and opens it when its mailbox is in place.
     let mask = host::set_mask(u64::MAX);
     let pid = std::process::id();
-    let spawned = std::thread::Builder::new().spawn(move || {
+    let spawned = std::thread::Builder::new().stack_size(THREAD_STACK).spawn(move || {
         task.tid = host::gettid();
         let mut linux = Linux { process, task };
         lock(&linux.process.threads).alive.push(linux.task.tid);

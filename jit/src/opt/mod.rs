@@ -24,7 +24,7 @@ use axp_emu::isa::{Insn, Kind, Opcode, SINK};
 use axp_emu::mem::{Access, FaultKind, MemFault, WINDOW_SIZE, WindowKind};
 
 use crate::abi::{ExitKind, axp_jit_enter, word};
-use crate::code::{Arena, CodeTable};
+use crate::code::{Arena, CodeTable, Stack};
 use crate::cold::Cold;
 use crate::fault;
 use crate::runtime::{Runtime, step_at_pc};
@@ -69,6 +69,7 @@ struct Compiled {
 pub struct Opt {
     compiler: Compiler,
     arena: Arena,
+    stack: Stack,
     tables: HashMap<Mode, CodeTable>,
     regions: Vec<Compiled>,
     /// Entries of which no region can be made.
@@ -98,6 +99,7 @@ impl Opt {
         Ok(Opt {
             compiler: Compiler::new()?,
             arena: Arena::new(ARENA_SIZE)?,
+            stack: Stack::new()?,
             tables: HashMap::new(),
             regions: Vec::new(),
             refused: HashSet::new(),
@@ -296,7 +298,8 @@ impl Engine for Opt {
         self.runtime.vcpu = vcpu;
         let engine = &mut vcpu.cpu.engine;
         engine[word::RUNTIME] = &raw mut *self.runtime as u64;
-        engine[word::STACK_LIMIT] = fault::stack_limit();
+        engine[word::STACK_LIMIT] = self.stack.limit();
+        engine[word::STACK_TOP] = self.stack.top();
         engine[word::COUNT_LIMIT] = end;
         engine[word::WINDOW] = WINDOW_SIZE;
         engine[word::BASE] = vcpu.mem.host_base();
