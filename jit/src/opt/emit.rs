@@ -1,7 +1,7 @@
 //! The frame of a region's translation: registers as SSA variables, blocks, exits, calls.
 
 use axp_emu::cpu::Cpu;
-use axp_emu::isa::{CpuModel, Insn, Kind, RegSet, SINK, ZERO};
+use axp_emu::isa::{CpuModel, Insn, RegSet, SINK, ZERO};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{
@@ -204,7 +204,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         }
         // Every other terminator is the lowering of the last instruction.
         match block.term {
-            Term::Goto(t) if block.insns.last().is_none_or(|i| i.op.kind() != Kind::Branch) => {
+            Term::Goto(t) if !block.insns.last().is_some_and(region::ends_block) => {
                 self.goto(t);
             }
             Term::Stop => {

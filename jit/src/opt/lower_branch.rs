@@ -56,6 +56,8 @@ impl Translator<'_, '_> {
         }
         match self.term() {
             Term::Ret => self.return_to(target),
+            // The end of a leaf that is inlined.
+            Term::Goto(target) => self.goto(target),
             Term::Call { ret, .. } => {
                 let code = self.find_code(target);
                 self.call(code, self.pc + 4, ret);

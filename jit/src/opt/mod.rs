@@ -6,6 +6,7 @@
 
 mod compile;
 mod emit;
+mod low32;
 mod lower;
 mod lower_branch;
 mod lower_byte;
@@ -155,7 +156,7 @@ impl Opt {
 
     fn compile(&mut self, vcpu: &Vcpu, mode: Mode) -> Result<Option<*const u8>, CompileError> {
         let pc = vcpu.cpu.pc;
-        let region = crate::region::select(vcpu, pc, compile::REGION_LIMIT);
+        let region = crate::region::select(vcpu, pc, compile::REGION_LIMIT, !mode.counted);
         if region.blocks[0].insns.is_empty() {
             return Ok(None);
         }
