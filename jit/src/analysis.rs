@@ -318,11 +318,7 @@ fn bounds(region: &Region, is_access: impl Fn(&Insn) -> bool) -> (Vec<Bounds>, V
 }
 
 /// Bases of accesses that would be checked where they stand.
-fn needing_check(
-    region: &Region,
-    is_access: &impl Fn(&Insn) -> bool,
-    bounds_in: &[Bounds],
-) -> u32 {
+fn needing_check(region: &Region, is_access: &impl Fn(&Insn) -> bool, bounds_in: &[Bounds]) -> u32 {
     let mut needed = 0;
     for (block, bounds) in region.blocks.iter().zip(bounds_in) {
         let mut state = bounds.clone();

@@ -387,8 +387,7 @@ fn build(entry: Place, found: &BTreeMap<Place, Found>, leaders: &BTreeSet<Place>
                             break Term::Cond { taken, fall };
                         }
                         Flow::Call => {
-                            let callee =
-                                (insn.op == Opcode::Bsr).then(|| insn.branch_target(pc));
+                            let callee = (insn.op == Opcode::Bsr).then(|| insn.branch_target(pc));
                             break Term::Call { callee, ret: target((context, next)) };
                         }
                         Flow::Leave if insn.op == Opcode::Ret => break Term::Ret,

@@ -132,11 +132,7 @@ impl Translator<'_, '_> {
         let a = self.get(insn.a);
         let b = self.operand_b(insn);
         let long = matches!(insn.op, AddlV | SublV | MullV);
-        let (a, b) = if long {
-            (self.low32(a), self.low32(b))
-        } else {
-            (a, b)
-        };
+        let (a, b) = if long { (self.low32(a), self.low32(b)) } else { (a, b) };
         let (value, overflow) = match insn.op {
             AddlV | AddqV => self.b.ins().sadd_overflow(a, b),
             SublV | SubqV => self.b.ins().ssub_overflow(a, b),

@@ -14,7 +14,7 @@ mod lower_fp;
 mod lower_int;
 mod lower_mem;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::Instant;
 
 use axp_emu::cpu::{Exit, UnalignedPolicy, Vcpu};
@@ -70,7 +70,8 @@ struct Compiled {
 pub struct Opt {
     compiler: Compiler,
     arena: Arena,
-    tables: HashMap<Mode, CodeTable>,
+    /// Code by mode; programs rarely use more than one.
+    tables: Tables,
     regions: Vec<Compiled>,
     /// Entries of which no region can be made.
     refused: HashSet<u64>,
@@ -81,6 +82,24 @@ pub struct Opt {
     /// Fork generation that the arena belongs to.
     forks: u64,
     stats: EngineStats,
+}
+
+/// A table for each mode in which code was compiled.
+#[derive(Debug, Default)]
+struct Tables(Vec<(Mode, CodeTable)>);
+
+impl Tables {
+    fn get(&mut self, mode: Mode) -> Option<&mut CodeTable> {
+        self.0.iter_mut().find(|(m, _)| *m == mode).map(|(_, table)| table)
+    }
+
+    fn get_or_make(&mut self, mode: Mode) -> &mut CodeTable {
+        let at = self.0.iter().position(|(m, _)| *m == mode).unwrap_or_else(|| {
+            self.0.push((mode, CodeTable::default()));
+            self.0.len() - 1
+        });
+        &mut self.0[at].1
+    }
 }
 
 /// Executions after which `auto` compiles a block: about where a compilation of some milliseconds
@@ -99,7 +118,7 @@ impl Opt {
         Ok(Opt {
             compiler: Compiler::new()?,
             arena: Arena::new(ARENA_SIZE)?,
-            tables: HashMap::new(),
+            tables: Tables::default(),
             regions: Vec::new(),
             refused: HashSet::new(),
             cold: None,
@@ -124,10 +143,9 @@ impl Opt {
     /// Host code for `pc`, compiled if need be; `None` where the interpreter has to step.
     fn code(&mut self, vcpu: &Vcpu, mode: Mode) -> Option<*const u8> {
         let pc = vcpu.cpu.pc;
-        if let Some(table) = self.tables.get_mut(&mode)
+        if let Some(table) = self.tables.get(mode)
             && let Some(code) = table.lookup(pc)
         {
-            table.cache_jump(pc, code);
             return Some(code);
         }
         if self.cold.as_mut().is_some_and(|cold| !cold.is_hot(pc)) || self.refused.contains(&pc) {
@@ -160,7 +178,7 @@ impl Opt {
         if region.blocks[0].insns.is_empty() {
             return Ok(None);
         }
-        let table = self.tables.entry(mode).or_default();
+        let table = self.tables.get_or_make(mode);
         let code = self.compiler.compile(&region, mode, vcpu.model, table, &mut self.arena)?;
         table.install(pc, code.start as *const u8, &mut self.arena)?;
         let ranges = region.ranges();
@@ -205,7 +223,7 @@ impl Opt {
 
     /// Throws all code away. Nobody is executing it: the dispatcher runs.
     fn clear(&mut self) {
-        self.tables.clear();
+        self.tables.0.clear();
         self.regions.clear();
         self.arena.clear();
     }
@@ -220,7 +238,7 @@ impl Opt {
             let touched = region.ranges.iter().any(|&(s, e, _)| s < end && start < e);
             let same = |&(s, e, hash): &(u64, u64, u64)| hash_code(vcpu, s, e) == hash;
             if touched && !region.ranges.iter().all(same) {
-                if let Some(table) = self.tables.get_mut(&region.mode) {
+                if let Some(table) = self.tables.get(region.mode) {
                     table.remove(region.entry);
                 }
                 // The host code stays in place but is never entered again.
