@@ -156,7 +156,8 @@ impl Bound {
 pub struct Bounds([Bound; 31]);
 
 impl Bounds {
-    const UNKNOWN: Bounds = Bounds([Bound::UNKNOWN; 31]);
+    /// Nothing is known.
+    pub const UNKNOWN: Bounds = Bounds([Bound::UNKNOWN; 31]);
 
     fn get(&self, r: u8) -> Bound {
         if r < ZERO { self.0[r as usize] } else { Bound::magnitude(0) }

@@ -72,6 +72,25 @@ impl Arena {
         Ok(unsafe { self.exec.add(start) })
     }
 
+    /// Executable address of the next code placed at a multiple of `align`.
+    pub fn next(&self, align: usize) -> u64 {
+        self.exec as u64 + self.used.next_multiple_of(align) as u64
+    }
+
+    /// Overwrites the four bytes of code at executable address `at`, which need no alignment: an
+    /// arena belongs to one guest thread, which is not executing code while it changes some.
+    pub fn patch(&mut self, at: u64, value: i32) {
+        let offset = (at - self.exec as u64) as usize;
+        assert!(offset + 4 <= self.used, "only code that was placed is patched");
+        // SAFETY: inside the mapping by the assertion above.
+        unsafe { self.write.add(offset).cast::<i32>().write_unaligned(value) }
+    }
+
+    /// Forgets all code placed after the first `kept` bytes. Nobody may be executing it.
+    pub fn truncate(&mut self, kept: usize) {
+        self.used = self.used.min(kept);
+    }
+
     /// Forgets all code. Nobody may be executing it.
     pub fn clear(&mut self) {
         self.used = 0;

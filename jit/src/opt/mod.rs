@@ -24,7 +24,7 @@ use axp_emu::mem::{Access, FaultKind, MemFault, WINDOW_SIZE, WindowKind};
 
 use crate::abi::{ExitKind, axp_jit_enter, word};
 use crate::code::{Arena, CodeTable};
-use crate::fault;
+use crate::fault::{self, Zone};
 use crate::runtime::{Runtime, step_at_pc};
 
 pub use compile::{CompileError, Compiler};
@@ -34,7 +34,7 @@ pub use emit::{Linker, Mode};
 const ARENA_SIZE: usize = 128 << 20;
 
 /// Whether compiled code performs this access itself, so that its success proves the address.
-fn is_access(insn: &Insn) -> bool {
+pub(crate) fn is_access(insn: &Insn) -> bool {
     match insn.op.kind() {
         Kind::Load | Kind::LoadUnaligned | Kind::Fload => {
             insn.a != SINK && !matches!(insn.op, Opcode::Ldf | Opcode::Ldg)
@@ -89,7 +89,7 @@ impl Opt {
         })
     }
 
-    fn mode(vcpu: &Vcpu, limit: Limit) -> Mode {
+    pub(crate) fn mode(vcpu: &Vcpu, limit: Limit) -> Mode {
         Mode {
             counted: limit != Limit::None,
             based: vcpu.mem.kind() != WindowKind::Identity,
@@ -191,16 +191,21 @@ impl Opt {
                 }
             }
         }
-        let va = addr.wrapping_sub(vcpu.mem.host_base());
-        let write = vcpu.cpu.engine[word::FAULT_WRITE] != 0;
-        let why = match vcpu.mem.region_at(va) {
-            _ if va >= WINDOW_SIZE => FaultKind::OutOfWindow,
-            Some(_) => FaultKind::Protected,
-            None => FaultKind::Unmapped,
-        };
-        let access = if write { Access::Store } else { Access::Load };
-        Exit::Fault(MemFault { va, access, why })
+        guest_fault(vcpu, addr)
     }
+}
+
+/// The guest fault that belongs to a host access at `addr` which compiled code was refused.
+pub(crate) fn guest_fault(vcpu: &Vcpu, addr: u64) -> Exit {
+    let va = addr.wrapping_sub(vcpu.mem.host_base());
+    let write = vcpu.cpu.engine[word::FAULT_WRITE] != 0;
+    let why = match vcpu.mem.region_at(va) {
+        _ if va >= WINDOW_SIZE => FaultKind::OutOfWindow,
+        Some(_) => FaultKind::Protected,
+        None => FaultKind::Unmapped,
+    };
+    let access = if write { Access::Store } else { Access::Load };
+    Exit::Fault(MemFault { va, access, why })
 }
 
 /// FNV-1a over the words of a range of guest code; a fault ends it early.
@@ -257,7 +262,7 @@ impl Engine for Opt {
                 }
             };
             let cpu = &raw mut *vcpu.cpu;
-            fault::enter(cpu, self.arena.range());
+            fault::enter(cpu, &[Zone::regions(self.arena.range())]);
             // SAFETY: `code` is a region of this arena, which only this engine changes and not
             // while it runs; the engine's words are set.
             let next = unsafe { axp_jit_enter(cpu, code) };
@@ -290,7 +295,9 @@ impl Engine for Opt {
                     }
                 }
                 Some(ExitKind::HostFault) => return self.host_fault(vcpu, mode),
-                None => unreachable!("compiled code stops with a reason"),
+                Some(ExitKind::Link | ExitKind::Hot) | None => {
+                    unreachable!("regions stop with a reason of theirs")
+                }
             }
         }
     }

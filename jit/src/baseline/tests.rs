@@ -1,0 +1,1 @@
+//! Units, links, invalidation, polls and heat of the template tier.
