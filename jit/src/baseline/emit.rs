@@ -109,7 +109,8 @@ pub struct Emitter<'a> {
     /// Instructions of the segment behind the current one.
     pub(super) after: usize,
     pub(super) bounds: Bounds,
-    /// A register that was just set from flags which still hold, with the condition.
+    /// A register that was just set from flags which still hold, with the condition; floating-point
+    /// registers count from 64.
     pub(super) fused: Option<(u8, u8)>,
     pub(super) cold_kind: Cold,
 }

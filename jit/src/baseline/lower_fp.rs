@@ -11,6 +11,8 @@ use super::emit::{Cold, Emitter, Operand, cc};
 use super::regs::*;
 use crate::opt::Mode;
 
+/// Tells F0 from R0 in [`Emitter::fused`].
+const FLOATING: u8 = 64;
 /// Scratch registers.
 const XMM0: u8 = 0;
 const XMM1: u8 = 1;
@@ -183,9 +185,9 @@ impl Emitter<'_> {
         let unary = matches!(insn.op, Sqrts | Sqrtt | Cvtts);
         let (a, b) = (insn.a, insn.b);
         if !unary {
-            // A denormal single looks much smaller to the host than it is; what is lost in a sum
-            // does not show in the result. Without /S such operands trap in any case.
-            let check = !q.software || matches!(insn.op, Adds | Subs);
+            // A denormal single looks much smaller to the host than it is, and the other operand may
+            // be no single, so the result need not show it. Without /S such operands trap anyway.
+            let check = !q.software || single;
             self.finite_operand(a, check);
             self.finite_operand(b, check && a != b);
         } else {
@@ -286,7 +288,7 @@ impl Emitter<'_> {
         self.and_memory(two);
         self.put_f(insn.c, XMM0);
         if q.software && insn.c < ZERO {
-            self.fused = Some((insn.c, cc));
+            self.fused = Some((insn.c | FLOATING, cc));
             self.cold_kind = Cold::Unordered;
         }
     }
@@ -384,8 +386,8 @@ impl Emitter<'_> {
     /// Sets the flags from a register for a floating-point branch; gives the condition of taking it.
     pub(super) fn branch_condition_f(&mut self, insn: &Insn, fused: Option<(u8, u8)>) -> u8 {
         match (fused, insn.op) {
-            (Some((r, cc)), Opcode::Fbne) if r == insn.a => cc,
-            (Some((r, cc)), Opcode::Fbeq) if r == insn.a => cc ^ 1,
+            (Some((r, cc)), Opcode::Fbne) if r == insn.a | FLOATING => cc,
+            (Some((r, cc)), Opcode::Fbeq) if r == insn.a | FLOATING => cc ^ 1,
             _ => self.condition_f(insn.op, insn.a),
         }
     }

@@ -71,8 +71,6 @@ pub struct Host {
     pub bmi2: bool,
     /// POPCNT, LZCNT and TZCNT.
     pub counts: bool,
-    /// SSE4.1: rounding and 64-bit moves.
-    pub sse41: bool,
 }
 
 impl Host {
@@ -83,7 +81,6 @@ impl Host {
             counts: is_x86_feature_detected!("popcnt")
                 && is_x86_feature_detected!("lzcnt")
                 && is_x86_feature_detected!("bmi1"),
-            sse41: is_x86_feature_detected!("sse4.1"),
         }
     }
 }
