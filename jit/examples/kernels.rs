@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use axp_emu::engine::{Engine, Limit, run};
-use axp_emu::isa::CpuModel;
 use axp_emu::interp::{Dispatch, Interpreter};
+use axp_emu::isa::CpuModel;
 use axp_emu::linux::{Linux, LinuxOptions};
 use axp_jit::baseline::Baseline;
 use axp_jit::opt::Opt;

@@ -14,7 +14,7 @@ fn low_bytes(bytes: u32) -> u64 {
 
 /// Mask of whole bytes from a mask of their numbers.
 fn byte_mask(bits: u8) -> u64 {
-    (0..8).fold(0, |mask, i| mask | u64::from(bits >> i & 1) * 0xff << (8 * i))
+    (0..8).fold(0, |mask, i| mask | (u64::from(bits >> i & 1) * 0xff) << (8 * i))
 }
 
 /// What EXT, INS and MSK do.

@@ -4,6 +4,8 @@
 //! frame, the `lower*` modules the templates, `regs` says where guest registers live, `stubs` holds
 //! what all units share, `links` knows who jumps to whom.
 
+#![allow(clippy::useless_conversion, reason = "dynasm! converts all register numbers")]
+
 mod emit;
 mod links;
 mod lower;
@@ -39,7 +41,7 @@ use stubs::{Enter, Stubs};
 use unit::Unit;
 
 /// Bytes of host code after which everything is thrown away and made anew.
-const ARENA_SIZE: usize = 64 << 20;
+const ARENA_SIZE: usize = 32 << 20;
 /// What a counter is set to once it has run out.
 const COLD_FOR_LONG: i32 = i32::MAX;
 /// Heat counters that are allocated at a time.
@@ -151,8 +153,12 @@ impl Baseline {
 
     /// An engine that uses no more of the host than told.
     pub fn for_host(host: Host) -> Result<Self, ArenaError> {
+        Baseline::with_arena(host, ARENA_SIZE)
+    }
+
+    fn with_arena(host: Host, size: usize) -> Result<Self, ArenaError> {
         fault::install();
-        let mut arena = Arena::new(ARENA_SIZE)?;
+        let mut arena = Arena::new(size)?;
         Ok(Baseline {
             host,
             stubs: Stubs::make(&mut arena)?,
@@ -379,6 +385,11 @@ impl Baseline {
 
     /// Catches up with changed code and sets the words that compiled code reads.
     fn prepare(&mut self, vcpu: &mut Vcpu, end: u64) {
+        if self.arena.renew_in_child() {
+            // Without stubs there is no room for units either, and everything is interpreted.
+            self.stubs = Stubs::make(&mut self.arena).unwrap_or_default();
+            self.clear();
+        }
         let epoch = vcpu.mem.exec_epoch();
         if epoch != self.epoch {
             self.epoch = epoch;
@@ -459,7 +470,9 @@ impl Baseline {
                         vcpu.cpu.pc = site.target;
                     }
                 }
-                Some(kind @ (ExitKind::Poll | ExitKind::Count | ExitKind::Hot | ExitKind::Step)) => {
+                Some(
+                    kind @ (ExitKind::Poll | ExitKind::Count | ExitKind::Hot | ExitKind::Step),
+                ) => {
                     // A region sets the pc itself.
                     if vcpu.cpu.engine[word::SITE] != REGION {
                         vcpu.cpu.pc = self.place_pc(vcpu);

@@ -13,19 +13,19 @@ pub const RAX: u8 = 0;
 pub const RCX: u8 = 1;
 pub const RDX: u8 = 2;
 
-/// Guest integer registers that live in host registers, and in which. The choice follows the
-/// compilers' order of allocation: results, temporaries, arguments, the first saved ones.
+/// Guest integer registers that live in host registers, and in which: those that the kernels use
+/// most, which follows the compilers' order of allocation (temporaries, arguments, SP, V0, RA).
 pub const PINS: [(u8, u8); 11] = [
-    (0, 3),
-    (1, 6),
-    (2, 7),
-    (3, 8),
-    (4, 9),
-    (5, 10),
-    (16, 11),
-    (17, 12),
-    (18, 13),
-    (22, 14),
+    (1, 3),
+    (2, 6),
+    (3, 7),
+    (4, 8),
+    (5, 9),
+    (16, 10),
+    (17, 11),
+    (0, 12),
+    (9, 13),
+    (26, 14),
     (30, 15),
 ];
 

@@ -108,6 +108,51 @@ fn unchanged_code_survives_an_imb() {
 }
 
 #[test]
+fn a_full_arena_is_emptied() {
+    // A chain of blocks that takes far more room than there is, twice.
+    let mut text = String::from("lda r1, 0(r31)\n");
+    for i in 1..=1000 {
+        text += &format!("br r31, l{i}\nl{i}: addq r1, 1, r1\n");
+    }
+    text += "call_pal 0x80";
+    let mut vcpu = machine(&text);
+    let mut engine = Baseline::with_arena(Host::detect(), 8 << 10).unwrap();
+    for _ in 0..2 {
+        vcpu.cpu.pc = CODE;
+        assert_eq!(engine.run(&mut vcpu, Limit::None), DONE);
+        assert_eq!(vcpu.cpu.r[1], 1000);
+    }
+    assert!(engine.generation() > 4);
+}
+
+#[test]
+fn a_forked_child_has_code_of_its_own() {
+    let mut vcpu = machine(CALLS);
+    let mut engine = engine();
+    assert_eq!(engine.run(&mut vcpu, Limit::None), DONE);
+    vcpu.cpu.pc = CODE;
+    // SAFETY: the child does nothing but run the engine, and leaves without unwinding.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // Would change the parent's links if they were shared.
+        put(&vcpu, CODE + 32, "lda r0, 1(r16)");
+        engine.invalidate(0, u64::MAX);
+        let exit = engine.run(&mut vcpu, Limit::None);
+        let right = exit == DONE && vcpu.cpu.r[10] == 1000 * 1001 / 2 + 1000;
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(!right)) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child made above.
+    unsafe { libc::waitpid(child, &mut status, 0) };
+    assert_eq!(status, 0);
+    let before = engine.stats().translations;
+    assert_eq!(engine.run(&mut vcpu, Limit::None), DONE);
+    assert_eq!(vcpu.cpu.r[10], 1000 * 1001);
+    assert_eq!(engine.stats().translations, before);
+}
+
+#[test]
 fn unmapped_code_is_not_executed() {
     let mut vcpu = machine(CALLS);
     let mut engine = engine();

@@ -235,6 +235,9 @@ impl Engine for Opt {
             Limit::None => u64::MAX,
             Limit::Count(n) => vcpu.cpu.count.saturating_add(n),
         };
+        if self.arena.renew_in_child() {
+            self.clear();
+        }
         let epoch = vcpu.mem.exec_epoch();
         if epoch != self.epoch {
             self.epoch = epoch;
