@@ -33,7 +33,7 @@ use crate::abi::{ExitKind, word};
 use crate::analysis::Bounds;
 use crate::code::{Arena, ArenaError};
 use crate::fault::{self, Zone};
-use crate::opt::{Mode, Opt, guest_fault};
+use crate::opt::{Mode, Opt};
 use crate::runtime::{Runtime, step_at_pc};
 use emit::{Cold, Emitter, Parts};
 use links::{Links, Site};
@@ -138,6 +138,8 @@ pub struct Baseline {
     regions: Option<Range<u64>>,
     /// How often everything was thrown away.
     generation: u64,
+    /// Print host code to standard error.
+    dump: bool,
     stats: EngineStats,
 }
 
@@ -179,6 +181,7 @@ impl Baseline {
             learned: BTreeMap::new(),
             regions: None,
             generation: 0,
+            dump: std::env::var_os("AXPLAB_JIT_DUMP").is_some(),
             stats: EngineStats::default(),
         })
     }
@@ -315,6 +318,10 @@ impl Baseline {
         for &(pc, offset) in &self.parts.entries {
             links.define(pc, start + u64::from(offset), &mut self.arena);
         }
+        if self.dump {
+            let hex: String = self.asm.ops.iter().map(|b| format!("{b:02x}")).collect();
+            eprintln!("unit {:#x} at {start:#x}: {hex}", self.unit.pc);
+        }
         self.stats.translations += 1;
         self.stats.translated_instructions += self.unit.insns.len() as u64;
         self.stats.code_bytes += self.asm.ops.len() as u64;
@@ -365,8 +372,9 @@ impl Baseline {
         });
     }
 
-    /// The guest fault of a host access that failed in a unit; sets `cpu.pc`.
-    fn host_fault(&self, vcpu: &mut Vcpu, mode: Mode) -> Exit {
+    /// Goes back to the instruction whose host access failed in a unit. The interpreter then decides
+    /// what it is: the host does not always tell the address, nor where the datum starts.
+    fn find_fault(&self, vcpu: &mut Vcpu, mode: Mode) {
         let rip = vcpu.cpu.engine[word::FAULT_RIP];
         let i = self.units.partition_point(|u| u.code.end <= rip);
         let access = self.units.get(i).filter(|u| u.code.contains(&rip)).and_then(|unit| {
@@ -374,13 +382,13 @@ impl Baseline {
             let i = unit.accesses.binary_search_by_key(&offset, |a| a.offset).ok()?;
             Some((unit.pc, unit.accesses[i]))
         });
-        if let Some((start, access)) = access {
-            vcpu.cpu.pc = start.wrapping_add(4 * u64::from(access.index));
-            if mode.counted {
-                vcpu.cpu.count -= u64::from(access.after) + 1;
-            }
+        let Some((start, access)) = access else {
+            unreachable!("compiled code faults at guest accesses only")
+        };
+        vcpu.cpu.pc = start.wrapping_add(4 * u64::from(access.index));
+        if mode.counted {
+            vcpu.cpu.count -= u64::from(access.after) + 1;
         }
-        guest_fault(vcpu, vcpu.cpu.engine[word::FAULT_ADDR])
     }
 
     /// Catches up with changed code and sets the words that compiled code reads.
@@ -507,7 +515,10 @@ impl Baseline {
                     if !self.arena.range().contains(&vcpu.cpu.engine[word::FAULT_RIP]) {
                         return Stop::RegionFault;
                     }
-                    return Stop::Exit(self.host_fault(vcpu, mode));
+                    self.find_fault(vcpu, mode);
+                    if let Err(exit) = step_at_pc(vcpu) {
+                        return Stop::Exit(exit);
+                    }
                 }
                 None => unreachable!("compiled code stops with a reason"),
             }

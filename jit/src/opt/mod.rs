@@ -20,7 +20,7 @@ use axp_emu::engine::{Engine, EngineStats, Limit};
 use axp_emu::fp::Fpcr;
 use axp_emu::fp::fpcr::DYN_SHIFT;
 use axp_emu::isa::{Insn, Kind, Opcode, SINK};
-use axp_emu::mem::{Access, FaultKind, MemFault, WINDOW_SIZE, WindowKind};
+use axp_emu::mem::{WINDOW_SIZE, WindowKind};
 
 use crate::abi::{ExitKind, axp_jit_enter, word};
 use crate::code::{Arena, CodeTable};
@@ -173,10 +173,10 @@ impl Opt {
         }
     }
 
-    /// The guest fault of a host access that failed in compiled code; sets `cpu.pc`.
-    fn host_fault(&self, vcpu: &mut Vcpu, mode: Mode) -> Exit {
+    /// Goes back to the instruction whose host access failed in a region. The interpreter then
+    /// decides what it is: the host does not always tell the address, nor where the datum starts.
+    fn find_fault(&self, vcpu: &mut Vcpu, mode: Mode) {
         let rip = vcpu.cpu.engine[word::FAULT_RIP];
-        let addr = vcpu.cpu.engine[word::FAULT_ADDR];
         let region = self.regions.iter().find(|r| (r.code.0..r.code.1).contains(&rip));
         if let Some(region) = region {
             let offset = (rip - region.code.0) as u32;
@@ -191,21 +191,7 @@ impl Opt {
                 }
             }
         }
-        guest_fault(vcpu, addr)
     }
-}
-
-/// The guest fault that belongs to a host access at `addr` which compiled code was refused.
-pub(crate) fn guest_fault(vcpu: &Vcpu, addr: u64) -> Exit {
-    let va = addr.wrapping_sub(vcpu.mem.host_base());
-    let write = vcpu.cpu.engine[word::FAULT_WRITE] != 0;
-    let why = match vcpu.mem.region_at(va) {
-        _ if va >= WINDOW_SIZE => FaultKind::OutOfWindow,
-        Some(_) => FaultKind::Protected,
-        None => FaultKind::Unmapped,
-    };
-    let access = if write { Access::Store } else { Access::Load };
-    Exit::Fault(MemFault { va, access, why })
 }
 
 /// FNV-1a over the words of a range of guest code; a fault ends it early.
@@ -297,7 +283,12 @@ impl Engine for Opt {
                         return exit;
                     }
                 }
-                Some(ExitKind::HostFault) => return self.host_fault(vcpu, mode),
+                Some(ExitKind::HostFault) => {
+                    self.find_fault(vcpu, mode);
+                    if let Err(exit) = step_at_pc(vcpu) {
+                        return exit;
+                    }
+                }
                 Some(ExitKind::Link | ExitKind::Hot) | None => {
                     unreachable!("regions stop with a reason of theirs")
                 }
