@@ -138,7 +138,7 @@ pub struct Baseline {
     regions: Option<Range<u64>>,
     /// How often everything was thrown away.
     generation: u64,
-    /// Print host code to standard error.
+    /// Log host code as bytes.
     dump: bool,
     stats: EngineStats,
 }
@@ -320,7 +320,7 @@ impl Baseline {
         }
         if self.dump {
             let hex: String = self.asm.ops.iter().map(|b| format!("{b:02x}")).collect();
-            eprintln!("unit {:#x} at {start:#x}: {hex}", self.unit.pc);
+            tracing::debug!("unit {:#x} at {start:#x}: {hex}", self.unit.pc);
         }
         self.stats.translations += 1;
         self.stats.translated_instructions += self.unit.insns.len() as u64;
