@@ -146,9 +146,9 @@ impl Translator<'_, '_> {
             let wide = self.b.ins().icmp_imm_s(IntCC::NotEqual, below, 0);
             also(self, wide);
         }
-        if matches!(insn.op, Adds | Subs) {
-            // A denormal single looks much smaller to the host than it is; what is lost in a sum
-            // does not show in the result.
+        if single && !unary {
+            // A denormal single looks much smaller to the host than it is, and the other operand
+            // may be no single, so the result need not show it.
             for operand in [a, b] {
                 let odd = self.not_finite_normal_or_zero(operand);
                 also(self, odd);
