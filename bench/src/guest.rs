@@ -46,8 +46,6 @@ fn engine(name: &str) -> anyhow::Result<Maker> {
 /// Stack of a thread that runs guest code: guest calls are host calls in compiled code. The host
 /// gives it memory as it is touched.
 const STACK: usize = 1 << 30;
-/// Stack of the guest's further threads.
-const THREAD_STACK: usize = 64 << 20;
 
 /// What `--stats` prints and `--stats-json` holds.
 #[derive(Debug, Serialize)]
@@ -71,7 +69,7 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     let options = LinuxOptions {
         sysroot: opts.sysroot.clone(),
         model: CpuModel::from_name(&opts.cpu).context("unknown CPU model")?,
-        runner: Some(Arc::new(move |vcpu, linux| spawn(make, vcpu, linux))),
+        runner: Some(Arc::new(move |vcpu, linux| drive_thread(make, vcpu, linux))),
         exec_prefix: exec_prefix(&opts)?,
         ..LinuxOptions::default()
     };
@@ -144,15 +142,10 @@ fn drive(make: Maker, mut vcpu: Vcpu, mut linux: Linux, limit: Limit) -> anyhow:
     Ok(Driven { outcome, count, stats, name, elapsed })
 }
 
-/// Starts a thread for a guest thread.
-fn spawn(make: Maker, vcpu: Vcpu, linux: Linux) {
-    let thread = std::thread::Builder::new().stack_size(THREAD_STACK).spawn(move || {
-        if let Err(error) = drive(make, vcpu, linux, Limit::None) {
-            tracing::error!("no engine for a guest thread: {error:#}");
-        }
-    });
-    if let Err(error) = thread {
-        tracing::error!("no thread for a guest thread: {error}");
+/// Runs a further guest thread to its end, on the host thread that the personality made for it.
+fn drive_thread(make: Maker, vcpu: Vcpu, linux: Linux) {
+    if let Err(error) = drive(make, vcpu, linux, Limit::None) {
+        tracing::error!("no engine for a guest thread: {error:#}");
     }
 }
 

@@ -285,11 +285,13 @@ impl<'a, 'f> Translator<'a, 'f> {
     }
 
     /// f64 to i64.
+    #[allow(clippy::wrong_self_convention, reason = "the receiver is the builder")]
     pub(super) fn to_bits(&mut self, value: Value) -> Value {
         self.b.ins().bitcast(I64, MemFlagsData::new(), value)
     }
 
     /// i64 to f64.
+    #[allow(clippy::wrong_self_convention, reason = "the receiver is the builder")]
     pub(super) fn from_bits(&mut self, bits: Value) -> Value {
         self.b.ins().bitcast(F64, MemFlagsData::new(), bits)
     }

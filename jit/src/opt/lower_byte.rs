@@ -83,7 +83,8 @@ impl Translator<'_, '_> {
             0x0f => self.keep_low(value, 4),
             0xff => value,
             _ => {
-                let bits = (0..8).fold(0u64, |m, i| m | u64::from(mask >> i & 1) * 0xff << (8 * i));
+                let bits =
+                    (0..8).fold(0u64, |m, i| m | (u64::from(mask >> i & 1) * 0xff) << (8 * i));
                 self.b.ins().band_imm_s(value, bits as i64)
             }
         }

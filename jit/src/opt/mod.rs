@@ -63,6 +63,7 @@ struct Compiled {
     /// Guest blocks, for counts at faults.
     blocks: Vec<(u64, u64)>,
     /// Instructions that the code hands to the interpreter.
+    #[allow(clippy::vec_box, reason = "compiled code holds the addresses of the instructions")]
     _kept: Vec<Box<Insn>>,
 }
 
