@@ -107,6 +107,10 @@ pub fn vfork(c: &mut Call<'_>) -> SysResult {
     vfork_with(c, CLONE_VM | CLONE_VFORK, 0, 0, 0)
 }
 
+/// Stack of a guest thread's host thread: an engine may compile there. The host gives it memory as
+/// it is touched.
+const STACK: usize = 8 << 20;
+
 /// vfork with shared memory: what the child stores (posix_spawn's error) the parent sees.
 fn vfork_with(c: &mut Call<'_>, flags: u64, stack: u64, child_tid: u64, tls: u64) -> SysResult {
     let Some(runner) = c.linux.process.runner.clone() else {
@@ -167,9 +171,6 @@ fn child_vcpu(parent: &Vcpu, flags: u64, stack: u64, tls: u64) -> Vcpu {
     vcpu
 }
 
-/// Stack of a host thread for a guest thread: an engine may compile on it.
-const THREAD_STACK: usize = 8 << 20;
-
 /// clone(flags, stack, parent_tid, child_tid, tls).
 pub fn clone(c: &mut Call<'_>) -> SysResult {
     let [flags, stack, parent_tid, child_tid, tls, _] = c.a;
@@ -201,7 +202,7 @@ pub fn clone(c: &mut Call<'_>) -> SysResult {
     // The new thread inherits a closed mask and opens it when its mailbox is in place.
     let mask = host::set_mask(u64::MAX);
     let pid = std::process::id();
-    let spawned = std::thread::Builder::new().stack_size(THREAD_STACK).spawn(move || {
+    let spawned = std::thread::Builder::new().stack_size(STACK).spawn(move || {
         task.tid = host::gettid();
         let mut linux = Linux { process, task };
         lock(&linux.process.threads).alive.push(linux.task.tid);

@@ -6,4 +6,4 @@ mod table;
 
 pub use arena::{Arena, ArenaError};
 pub use stack::Stack;
-pub use table::{CodeTable, JUMP_CACHE_ENTRIES, Slot};
+pub use table::{CodeTable, JUMP_CACHE_ENTRIES, JUMP_CACHE_FOLD, Slot};

@@ -40,6 +40,7 @@ pub struct Code {
     /// Code offset ranges of guest instructions, by offset.
     pub pcs: Vec<(u32, u32, u64)>,
     /// Instructions that the code refers to.
+    #[allow(clippy::vec_box, reason = "compiled code holds the addresses of the instructions")]
     pub kept: Vec<Box<Insn>>,
 }
 
@@ -127,6 +128,7 @@ impl Compiler {
 struct TableLinker<'a> {
     table: &'a mut CodeTable,
     arena: &'a mut Arena,
+    #[allow(clippy::vec_box, reason = "compiled code holds the addresses of the instructions")]
     kept: Vec<Box<Insn>>,
     error: Option<ArenaError>,
 }

@@ -63,7 +63,10 @@ impl Translator<'_, '_> {
         let ty = match bytes {
             1 => I8,
             2 => I16,
-            4 => I32,
+            4 => {
+                let low = self.low32(value);
+                return self.b.ins().uextend(I64, low);
+            }
             _ => return value,
         };
         let low = self.b.ins().ireduce(ty, value);
@@ -80,7 +83,8 @@ impl Translator<'_, '_> {
             0x0f => self.keep_low(value, 4),
             0xff => value,
             _ => {
-                let bits = (0..8).fold(0u64, |m, i| m | u64::from(mask >> i & 1) * 0xff << (8 * i));
+                let bits =
+                    (0..8).fold(0u64, |m, i| m | (u64::from(mask >> i & 1) * 0xff) << (8 * i));
                 self.b.ins().band_imm_s(value, bits as i64)
             }
         }
