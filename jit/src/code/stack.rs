@@ -50,9 +50,10 @@ impl Stack {
         Ok(stack)
     }
 
-    /// Where it begins: the highest address, a multiple of the page size.
+    /// Where it begins, a multiple of 64. A little remains above, since the word at RSP is a
+    /// frame's own: fences are made on it.
     pub fn top(&self) -> u64 {
-        self.base as u64 + self.size as u64
+        self.base as u64 + self.size as u64 - 64
     }
 
     /// Lowest address at which compiled code may still call.
