@@ -220,7 +220,10 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     /// Leaves if somebody asks for it; `counted` instructions from the current pc are not done.
     fn poll(&mut self, counted: usize) {
-        let poll = self.b.ins().load(I32, STATE, self.cpu, offset_of!(Cpu, poll) as i32);
+        // Atomic, so that neither this load nor a guest's load in a loop that waits for another
+        // thread is merged with one from before the loop.
+        let at = self.b.ins().iadd_imm_s(self.cpu, offset_of!(Cpu, poll) as i64);
+        let poll = self.b.ins().atomic_load(I32, STATE, at);
         self.cold_if(poll, |t| t.stop(ExitKind::Poll, counted));
     }
 
