@@ -26,7 +26,7 @@ use axp_emu::isa::{Insn, Kind, Opcode, SINK};
 use axp_emu::mem::{Access, FaultKind, MemFault, WINDOW_SIZE, WindowKind};
 
 use crate::abi::{ExitKind, axp_jit_enter, word};
-use crate::code::{Arena, CodeTable};
+use crate::code::{Arena, CodeTable, Stack};
 use crate::fault::{self, Zone};
 use crate::runtime::{Runtime, step_at_pc};
 
@@ -71,6 +71,7 @@ struct Compiled {
 pub struct Opt {
     compiler: Compiler,
     arena: Arena,
+    stack: Stack,
     /// Code by mode; programs rarely use more than one.
     tables: Tables,
     regions: Vec<Compiled>,
@@ -108,6 +109,7 @@ impl Opt {
         Ok(Opt {
             compiler: Compiler::new()?,
             arena: Arena::new(ARENA_SIZE)?,
+            stack: Stack::new()?,
             tables: Tables::default(),
             regions: Vec::new(),
             refused: HashSet::new(),
@@ -294,7 +296,8 @@ impl Engine for Opt {
         self.runtime.vcpu = vcpu;
         let engine = &mut vcpu.cpu.engine;
         engine[word::RUNTIME] = &raw mut *self.runtime as u64;
-        engine[word::STACK_LIMIT] = fault::stack_limit();
+        engine[word::STACK_LIMIT] = self.stack.limit();
+        engine[word::STACK_TOP] = self.stack.top();
         engine[word::COUNT_LIMIT] = end;
         engine[word::WINDOW] = WINDOW_SIZE;
         engine[word::BASE] = vcpu.mem.host_base();
