@@ -39,6 +39,8 @@ pub trait Linker {
     fn slot(&mut self, pc: u64) -> u64;
     /// The jump cache.
     fn jump_cache(&self) -> u64;
+    /// The table of all code of this mode.
+    fn table(&mut self) -> u64;
     /// A stable address for an instruction that the code hands to the interpreter.
     fn keep(&mut self, insn: &Insn) -> u64;
 }

@@ -6,7 +6,7 @@
 
 mod compile;
 mod emit;
-mod low32;
+mod idiom;
 mod lower;
 mod lower_branch;
 mod lower_byte;
@@ -84,18 +84,18 @@ pub struct Opt {
     stats: EngineStats,
 }
 
-/// A table for each mode in which code was compiled.
+/// A table for each mode in which code was compiled, at a place that its code knows.
 #[derive(Debug, Default)]
-struct Tables(Vec<(Mode, CodeTable)>);
+struct Tables(Vec<(Mode, Box<CodeTable>)>);
 
 impl Tables {
     fn get(&mut self, mode: Mode) -> Option<&mut CodeTable> {
-        self.0.iter_mut().find(|(m, _)| *m == mode).map(|(_, table)| table)
+        self.0.iter_mut().find(|(m, _)| *m == mode).map(|(_, table)| &mut **table)
     }
 
     fn get_or_make(&mut self, mode: Mode) -> &mut CodeTable {
         let at = self.0.iter().position(|(m, _)| *m == mode).unwrap_or_else(|| {
-            self.0.push((mode, CodeTable::default()));
+            self.0.push((mode, Box::default()));
             self.0.len() - 1
         });
         &mut self.0[at].1
