@@ -1,5 +1,5 @@
 //! Linux programs as a whole: C programs of `tests/linux/`, compiled here, run on the interpreter
-//! in a process of their own, compared with golden output and, where it is right, with qemu-alpha.
+//! and on the tiered engine in a process of their own, compared with golden output and, where it is right, with qemu-alpha.
 //!
 //! Needs alpha-linux-gnu-gcc; without it each test says that it was skipped, unless
 //! `AXPLAB_REQUIRE_TOOLS=1` makes that a failure.
@@ -78,10 +78,15 @@ impl Guest {
         fs::read_to_string(path).unwrap()
     }
 
-    /// Runs in both kinds of window and compares with the golden output.
+    /// Runs in both kinds of window, interpreted and compiled, and compares with the golden output.
     fn check(&self, status: i32) {
         let root = sysroot();
-        for options in [&["-L", &root][..], &["--based", "-L", &root]] {
+        for options in [
+            &["-L", &root][..],
+            &["--based", "-L", &root],
+            &["--engine", "auto", "-L", &root],
+            &["--engine", "auto", "--based", "-L", &root],
+        ] {
             let output = self.output(RUNNER, options);
             let text = String::from_utf8_lossy(&output.stdout);
             let errors = String::from_utf8_lossy(&output.stderr);

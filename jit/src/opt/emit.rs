@@ -90,9 +90,15 @@ pub fn signature() -> Signature {
     sig
 }
 
-/// Source location that stands for a guest pc of this region.
+/// Source location that stands for a guest pc of this region. Even numbers only: the compiler keeps
+/// differences, and one of -1 it would take for no location.
 fn srcloc(region: &Region, pc: u64) -> SourceLoc {
-    SourceLoc::new((pc.wrapping_sub(lowest_pc(region)) >> 2) as u32)
+    SourceLoc::new((pc.wrapping_sub(lowest_pc(region)) >> 1) as u32)
+}
+
+/// The guest pc that a source location stands for.
+pub fn pc_of(lowest: u64, loc: SourceLoc) -> u64 {
+    lowest + (u64::from(loc.bits()) << 1)
 }
 
 /// The lowest guest pc of a region: what source locations count from.
