@@ -3,8 +3,7 @@
 //! The dispatcher's thread may have a small stack (a guest thread's, a vfork child's borrowed one)
 //! or one whose bounds nobody knows; this one is the engine's own.
 
-use std::io;
-
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 use super::ArenaError;
@@ -29,17 +28,17 @@ unsafe impl Send for Stack {}
 impl Stack {
     /// The largest stack that the host grants.
     pub fn new() -> Result<Self, ArenaError> {
-        let mut refusal = None;
+        let mut refusal = Errno::NOMEM;
         for size in SIZES {
             match Self::with_size(size) {
                 Ok(stack) => return Ok(stack),
-                Err(error) => refusal = Some(error),
+                Err(error) => refusal = error,
             }
         }
-        Err(refusal.unwrap_or_else(|| io::ErrorKind::OutOfMemory.into()).into())
+        Err(ArenaError::Host(refusal.into()))
     }
 
-    fn with_size(size: usize) -> io::Result<Self> {
+    fn with_size(size: usize) -> Result<Self, Errno> {
         let rights = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::STACK;
         // SAFETY: a fresh mapping at an address of the kernel's choice.
