@@ -50,6 +50,8 @@ pub mod word {
     pub const FAULT_WRITE: usize = 9;
     /// The two results of a host function that compiled code called.
     pub const RESULT: usize = 10;
+    /// The host's signal for an access that faulted.
+    pub const FAULT_SIGNAL: usize = 12;
 }
 
 /// Why a region returned [`STOPPED`]; `Cpu::pc` is set in each case.

@@ -1,5 +1,6 @@
-//! The engines under test, in one place: every vector, differential, guest and micro-program test
-//! iterates over [`ENGINES`]. To put a new engine under all of them, add a line.
+//! The engines under test, in one place: vectors, random blocks and micro-programs iterate over
+//! [`ENGINES`], whole programs over [`PROGRAM_RUNS`]. To put a new engine under all of them, add a line
+//! to each.
 
 use axp_emu::engine::Engine;
 use axp_emu::interp::{Dispatch, Interpreter};
@@ -23,4 +24,14 @@ pub const ENGINES: &[EngineUnderTest] = &[
         name: "auto",
         make: || Box::new(Opt::tiered().expect("this host is supported")),
     },
+];
+
+/// Options of `run-guest` under which whole programs run. Of the interpreter one dispatch is enough,
+/// since both have the same handlers; of the window at another address than zero the engine that both
+/// interprets and compiles.
+pub const PROGRAM_RUNS: &[&[&str]] = &[
+    &["--engine", "interp"],
+    &["--engine", "opt"],
+    &["--engine", "auto"],
+    &["--engine", "auto", "--based"],
 ];
