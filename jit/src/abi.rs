@@ -60,6 +60,8 @@ pub mod word {
     pub const JUMP_PLACE: usize = 13;
     /// Top of the stack that regions run on.
     pub const STACK_TOP: usize = 16;
+    /// The host's signal for an access that faulted.
+    pub const FAULT_SIGNAL: usize = 17;
 }
 
 /// Why a region returned [`STOPPED`]; `Cpu::pc` is set in each case.

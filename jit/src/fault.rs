@@ -75,6 +75,7 @@ fn resolve(fault: &HostFault, context: &mut HostContext) -> bool {
     engine[word::FAULT_RIP] = rip;
     engine[word::FAULT_ADDR] = fault.addr;
     engine[word::FAULT_WRITE] = u64::from(fault.is_write);
+    engine[word::FAULT_SIGNAL] = fault.signal as u64;
     if zone.unwind == 0 {
         context.set_gpr(RDI, cpu as u64);
         context.set_rip(axp_jit_unwind as *const () as u64);

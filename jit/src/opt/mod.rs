@@ -252,6 +252,9 @@ impl Opt {
         let write = vcpu.cpu.engine[word::FAULT_WRITE] != 0;
         let why = match vcpu.mem.region_at(va) {
             _ if va >= WINDOW_SIZE => FaultKind::OutOfWindow,
+            Some(_) if vcpu.cpu.engine[word::FAULT_SIGNAL] == libc::SIGBUS as u64 => {
+                FaultKind::BusError
+            }
             Some(_) => FaultKind::Protected,
             None => FaultKind::Unmapped,
         };
