@@ -117,7 +117,7 @@ impl Compiler {
             .get_srclocs_sorted()
             .iter()
             .filter(|s| !s.loc.is_default())
-            .map(|s| (s.start, s.end, lowest + (u64::from(s.loc.bits()) << 2)))
+            .map(|s| (s.start, s.end, emit::pc_of(lowest, s.loc)))
             .collect();
         // Cranelift aligns no blocks; a tight loop that straddles fetch lines can take twice as long.
         let head = region.innermost_loop().map(|b| b.pc);

@@ -238,7 +238,7 @@ impl Opt {
         if let Some(region) = region {
             let offset = (rip - region.code.0) as u32;
             let at = region.pcs.partition_point(|&(_, end, _)| end <= offset);
-            if let Some(&(_, _, pc)) = region.pcs.get(at) {
+            if let Some(&(_, _, pc)) = region.pcs.get(at).filter(|p| p.0 <= offset) {
                 vcpu.cpu.pc = pc;
                 if mode.counted
                     && let Some(&(_, end)) =
