@@ -2,7 +2,8 @@
 //! the reference, whole and in slices, counted and uncounted.
 //!
 //! `AXPLAB_FUZZ_BLOCKS=N` runs N blocks of each strength instead of the few hundred of a normal
-//! run, `AXPLAB_FUZZ_SEED=N` starts elsewhere. A failure is shrunk and printed with its listing.
+//! run, `AXPLAB_FUZZ_SEED=N` starts elsewhere, `AXPLAB_FUZZ_ENGINE=NAME` runs one engine only. A
+//! failure is shrunk and printed with its listing.
 
 use axp_emu::cpu::{Exit, Vcpu};
 use axp_emu::engine::{Engine, EngineStats, Limit};
@@ -159,7 +160,8 @@ fn run(strength: Strength) {
     let blocks = number("AXPLAB_FUZZ_BLOCKS").unwrap_or(BLOCKS);
     let first = number("AXPLAB_FUZZ_SEED").unwrap_or(0);
     // The reference against a second one of its own kind shows that a block is deterministic.
-    for subject in ENGINES {
+    let only = std::env::var("AXPLAB_FUZZ_ENGINE").ok();
+    for subject in ENGINES.iter().filter(|e| only.as_ref().is_none_or(|name| name == e.name)) {
         let mut bench = Bench::new(subject);
         for seed in first..first + blocks {
             bench.check(subject.name, &Block::generate(strength, seed));

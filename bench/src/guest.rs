@@ -12,6 +12,8 @@ use axp_emu::engine::{Engine, EngineStats, Limit, Outcome, run};
 use axp_emu::interp::{Dispatch, Interpreter};
 use axp_emu::isa::{CpuModel, INT_NAMES};
 use axp_emu::linux::{Linux, LinuxOptions, signal_name, signal_to_host};
+use axp_jit::auto::Auto;
+use axp_jit::baseline::Baseline;
 use axp_jit::opt::Opt;
 use serde::Serialize;
 
@@ -25,7 +27,8 @@ const ENGINES: &[(&str, Maker)] = &[
     ("interp", || Ok(Box::new(Interpreter::new(Dispatch::Threaded)))),
     ("interp-match", || Ok(Box::new(Interpreter::new(Dispatch::Match)))),
     ("opt", || Ok(Box::new(Opt::new()?))),
-    ("auto", || Ok(Box::new(Opt::tiered()?))),
+    ("baseline", || Ok(Box::new(Baseline::new()?))),
+    ("auto", || Ok(Box::new(Auto::new()?))),
 ];
 
 /// Whether `--engine name` works in this build.

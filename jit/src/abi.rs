@@ -46,12 +46,18 @@ pub mod word {
     pub const FAULT_RIP: usize = 7;
     /// Host address of an access that faulted; 0 if the host does not tell.
     pub const FAULT_ADDR: usize = 8;
-    /// 1 if the access that faulted was a store.
+    /// Of an access that faulted: bit 0 if it was a store, bit 1 if the host sent SIGBUS.
     pub const FAULT_WRITE: usize = 9;
     /// The two results of a host function that compiled code called.
-    pub const RESULT: usize = 10;
-    /// The host's signal for an access that faulted.
-    pub const FAULT_SIGNAL: usize = 12;
+    pub const RESULT: usize = 14;
+    /// Number of the place at which baseline code was left.
+    pub const SITE: usize = 10;
+    /// The jump cache that baseline code looks targets up in.
+    pub const JUMPS: usize = 11;
+    /// The places of baseline code, an array of `baseline::Place`.
+    pub const PLACES: usize = 12;
+    /// One more than the number of the place of the last indirect jump, with heat only.
+    pub const JUMP_PLACE: usize = 13;
 }
 
 /// Why a region returned [`STOPPED`]; `Cpu::pc` is set in each case.
@@ -68,13 +74,17 @@ pub enum ExitKind {
     HostFault = 4,
     /// A counted run is within one block of its limit.
     Count = 5,
+    /// Baseline code met an edge that is not linked.
+    Link = 6,
+    /// Baseline code met an entry whose heat has run out.
+    Hot = 7,
 }
 
 impl ExitKind {
     /// The kind with this number.
     pub fn from_word(word: u64) -> Option<ExitKind> {
         use ExitKind::*;
-        [Poll, Step, Pending, HostFault, Count].into_iter().find(|k| *k as u64 == word)
+        [Poll, Step, Pending, HostFault, Count, Link, Hot].into_iter().find(|k| *k as u64 == word)
     }
 }
 

@@ -15,6 +15,9 @@ pub struct Facts {
     pub live_in: Vec<RegSet>,
     /// Bounds on integer registers used as addresses.
     pub bounds_in: Vec<Bounds>,
+    /// Integer registers to be checked against the window on each edge that enters the block from
+    /// outside its loop: `bounds_in` counts on it.
+    pub entry_checks: Vec<u32>,
 }
 
 impl Facts {
@@ -22,8 +25,8 @@ impl Facts {
     pub fn of(region: &Region, is_access: impl Fn(&Insn) -> bool) -> Facts {
         let dirty_in = dirty(region);
         let live_in = live(region, &dirty_in);
-        let bounds_in = bounds(region, is_access);
-        Facts { dirty_in, live_in, bounds_in }
+        let (bounds_in, entry_checks) = bounds(region, is_access);
+        Facts { dirty_in, live_in, bounds_in, entry_checks }
     }
 }
 
@@ -156,7 +159,8 @@ impl Bound {
 pub struct Bounds([Bound; 31]);
 
 impl Bounds {
-    const UNKNOWN: Bounds = Bounds([Bound::UNKNOWN; 31]);
+    /// Nothing is known.
+    pub const UNKNOWN: Bounds = Bounds([Bound::UNKNOWN; 31]);
 
     fn get(&self, r: u8) -> Bound {
         if r < ZERO { self.0[r as usize] } else { Bound::magnitude(0) }
@@ -196,6 +200,15 @@ impl Bounds {
         let mut bound = self.get(rb);
         bound.slack = bound.slack.min(disp.unsigned_abs() as u64);
         self.set(rb, bound);
+    }
+
+    /// Takes in that these registers have been checked against the window.
+    fn assume(&mut self, set: u32) {
+        for r in (0..31).filter(|r| set & 1 << r != 0) {
+            if !self.covers(r, 0) {
+                self.accessed(r, 0);
+            }
+        }
     }
 
     /// Effect of an instruction; `access` says that it is a memory access that will be executed.
@@ -269,10 +282,84 @@ impl Bounds {
     }
 }
 
-fn bounds(region: &Region, is_access: impl Fn(&Insn) -> bool) -> Vec<Bounds> {
+/// Bounds on entry to each block, and the loop-entry checks that they rest on.
+///
+/// Accesses in a loop whose address starts out unknown would be checked each time round. Where the
+/// loop itself keeps the address in reach, one check on the way in does. Which addresses those are
+/// is tried out: all bases that need a check in some loop are assumed checked on entry to the heads
+/// of loops, and those that the loop loses are taken out again.
+fn bounds(region: &Region, is_access: impl Fn(&Insn) -> bool) -> (Vec<Bounds>, Vec<u32>) {
+    let mut checks = vec![0; region.blocks.len()];
+    let plain = solve(region, &is_access, &checks);
+    let needed = needing_check(region, &is_access, &plain);
+    if needed == 0 {
+        return (plain, checks);
+    }
+    for (b, block) in region.blocks.iter().enumerate() {
+        if block.loop_head {
+            checks[b] = needed & bases_in_loop(region, b, &is_access);
+        }
+    }
+    loop {
+        let solved = solve(region, &is_access, &checks);
+        let mut lost = false;
+        for (b, set) in checks.iter_mut().enumerate() {
+            for r in (0..31).filter(|r| *set & 1 << r != 0).collect::<Vec<u8>>() {
+                if !solved[b].covers(r, 0) {
+                    *set &= !(1 << r);
+                    lost = true;
+                }
+            }
+        }
+        if !lost {
+            return (solved, checks);
+        }
+    }
+}
+
+/// Bases of accesses that would be checked where they stand.
+fn needing_check(region: &Region, is_access: &impl Fn(&Insn) -> bool, bounds_in: &[Bounds]) -> u32 {
+    let mut needed = 0;
+    for (block, bounds) in region.blocks.iter().zip(bounds_in) {
+        let mut state = bounds.clone();
+        for insn in &block.insns {
+            let access = is_access(insn);
+            if access && insn.b < ZERO && !state.covers(insn.b, insn.imm) {
+                needed |= 1 << insn.b;
+            }
+            state.step(insn, access);
+        }
+    }
+    needed
+}
+
+/// Bases of accesses in the loops that block `head` heads.
+fn bases_in_loop(region: &Region, head: usize, is_access: &impl Fn(&Insn) -> bool) -> u32 {
+    let mut preds = vec![Vec::new(); region.blocks.len()];
+    for (b, block) in region.blocks.iter().enumerate() {
+        block.successors().for_each(|s| preds[s].push(b));
+    }
+    let mut inside = vec![false; region.blocks.len()];
+    inside[head] = true;
+    // Sources of edges that go back to the head; what reaches them without passing it is inside.
+    let mut work: Vec<usize> = preds[head].iter().copied().filter(|&p| p >= head).collect();
+    while let Some(b) = work.pop() {
+        if !std::mem::replace(&mut inside[b], true) {
+            work.extend(&preds[b]);
+        }
+    }
+    let blocks = region.blocks.iter().zip(inside).filter(|(_, inside)| *inside);
+    let accesses = blocks.flat_map(|(b, _)| &b.insns).filter(|i| is_access(i) && i.b < ZERO);
+    accesses.fold(0, |set, insn| set | 1 << insn.b)
+}
+
+/// The dataflow itself, with these registers taken as checked on entry to loops.
+fn solve(region: &Region, is_access: &impl Fn(&Insn) -> bool, checks: &[u32]) -> Vec<Bounds> {
     let n = region.blocks.len();
     let mut bounds_in: Vec<Option<Bounds>> = vec![None; n];
-    bounds_in[0] = Some(Bounds::UNKNOWN);
+    let mut start = Bounds::UNKNOWN;
+    start.assume(checks[0]);
+    bounds_in[0] = Some(start);
     let mut rounds = 0;
     let mut changed = true;
     while changed {
@@ -287,10 +374,14 @@ fn bounds(region: &Region, is_access: impl Fn(&Insn) -> bool) -> Vec<Bounds> {
                 state = Bounds::UNKNOWN;
             }
             for s in block.successors() {
+                let mut state = state.clone();
+                if s > b {
+                    state.assume(checks[s]);
+                }
                 match &mut bounds_in[s] {
                     Some(old) => changed |= old.join(&state, rounds > 3),
                     none => {
-                        *none = Some(state.clone());
+                        *none = Some(state);
                         changed = true;
                     }
                 }

@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use axp_emu::cpu::Cpu;
 use axp_emu::mem::{HostContext, HostFault, register_resolver};
@@ -12,8 +11,33 @@ use crate::abi::{ExitKind, axp_jit_unwind, word};
 
 thread_local! {
     /// The processor whose compiled code this thread is executing, and where that code lies.
-    static RUNNING: Cell<(*mut Cpu, u64, u64)> = const { Cell::new((std::ptr::null_mut(), 0, 0)) };
+    static RUNNING: Cell<(*mut Cpu, [Zone; 2])> = const { Cell::new(IDLE) };
     static STACK: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+const IDLE: (*mut Cpu, [Zone; 2]) = (std::ptr::null_mut(), [Zone::EMPTY; 2]);
+
+/// Compiled code, and where a fault in it sends control.
+#[derive(Clone, Copy, Debug)]
+pub struct Zone {
+    start: u64,
+    end: u64,
+    /// Host code that leaves; 0 for [`axp_jit_unwind`], which needs the processor in RDI.
+    unwind: u64,
+}
+
+impl Zone {
+    const EMPTY: Zone = Zone { start: 0, end: 0, unwind: 0 };
+
+    /// Regions of the optimising tier.
+    pub fn regions(code: Range<u64>) -> Zone {
+        Zone { start: code.start, end: code.end, unwind: 0 }
+    }
+
+    /// Code that is left through `unwind` with its host registers as they are.
+    pub fn with_unwind(code: Range<u64>, unwind: u64) -> Zone {
+        Zone { start: code.start, end: code.end, unwind }
+    }
 }
 
 /// Stack that compiled code leaves to helpers and signal handlers.
@@ -21,60 +45,49 @@ const STACK_RESERVE: u64 = 256 << 10;
 /// What compiled code takes of a stack whose size it does not know.
 const FOREIGN_STACK: u64 = 1 << 20;
 
-/// How often this process has come out of a fork as the child.
-static FORKS: AtomicU64 = AtomicU64::new(0);
-
-/// Changes in a forked child: code memory is shared with the parent there and must be made anew.
-pub fn fork_generation() -> u64 {
-    FORKS.load(Ordering::Relaxed)
-}
-
-extern "C" fn forked() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Registers the resolver with the memory's signal handler, and the watch for forks.
+/// Registers the resolver with the memory's signal handler.
 pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: `forked` only touches an atomic, which any context may.
-        if unsafe { libc::pthread_atfork(None, None, Some(forked)) } != 0 {
-            tracing::error!("compiled code cannot tell when this process is forked");
-        }
         if !register_resolver(resolve) {
             tracing::error!("no room for the fault resolver of compiled code");
         }
     });
 }
 
-/// Compiled code of `cpu` in the address range `code` is about to run on this thread.
-pub fn enter(cpu: *mut Cpu, code: Range<u64>) {
-    RUNNING.set((cpu, code.start, code.end));
+/// Compiled code of `cpu` in at most two zones is about to run on this thread.
+pub fn enter(cpu: *mut Cpu, code: &[Zone]) {
+    let mut zones = [Zone::EMPTY; 2];
+    zones.iter_mut().zip(code).for_each(|(to, from)| *to = *from);
+    RUNNING.set((cpu, zones));
 }
 
 /// Compiled code has returned.
 pub fn leave() {
-    RUNNING.set((std::ptr::null_mut(), 0, 0));
+    RUNNING.set(IDLE);
 }
 
 /// Runs in the signal handler: touches thread-locals without destructors and the processor only.
 fn resolve(fault: &HostFault, context: &mut HostContext) -> bool {
     const RDI: usize = 7;
-    let (cpu, start, end) = RUNNING.get();
+    let (cpu, zones) = RUNNING.get();
     let rip = context.rip();
-    if cpu.is_null() || !(start..end).contains(&rip) {
-        return false;
-    }
+    let zone = zones.iter().find(|z| (z.start..z.end).contains(&rip));
+    let Some(zone) = zone.filter(|_| !cpu.is_null()) else { return false };
     // SAFETY: `enter` was given a processor that lives until `leave`, and its thread is this one,
     // stopped at an instruction of compiled code.
     let engine = unsafe { &mut (*cpu).engine };
     engine[word::EXIT] = ExitKind::HostFault as u64;
     engine[word::FAULT_RIP] = rip;
     engine[word::FAULT_ADDR] = fault.addr;
-    engine[word::FAULT_WRITE] = u64::from(fault.is_write);
-    engine[word::FAULT_SIGNAL] = fault.signal as u64;
-    context.set_gpr(RDI, cpu as u64);
-    context.set_rip(axp_jit_unwind as *const () as u64);
+    let bus = fault.signal == libc::SIGBUS;
+    engine[word::FAULT_WRITE] = u64::from(fault.is_write) | u64::from(bus) << 1;
+    if zone.unwind == 0 {
+        context.set_gpr(RDI, cpu as u64);
+        context.set_rip(axp_jit_unwind as *const () as u64);
+    } else {
+        context.set_rip(zone.unwind);
+    }
     true
 }
 

@@ -1,4 +1,5 @@
-//! Translation of Alpha code to x86-64: the optimising tier on Cranelift regions.
+//! Translation of Alpha code to x86-64: templates for code that is warm, Cranelift regions for code
+//! that is hot.
 //!
 //! Depends on `axp_emu` only, and there on the levels below the personalities: compiled code
 //! returns guest events as data and never calls an operating system.
@@ -6,8 +7,7 @@
 //! * `abi`: how regions are entered and left
 //! * [`code`]: the arena and the tables that lead into it
 //! * [`region`], [`analysis`]: what is translated together, and what is known about it
-//! * [`opt`]: the engine
-//! * `cold`: what the tiered engine does with code that is not hot
+//! * [`baseline`], [`opt`], [`auto`]: the engines
 //! * `runtime`, `fault`: what compiled code calls, and what happens when it faults
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
@@ -15,8 +15,9 @@ compile_error!("axp-jit emits code for x86-64 Linux");
 
 mod abi;
 pub mod analysis;
+pub mod auto;
+pub mod baseline;
 pub mod code;
-mod cold;
 mod fault;
 pub mod opt;
 pub mod region;

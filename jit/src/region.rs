@@ -1,9 +1,10 @@
 //! Region selection: the basic blocks that one translation of the optimising tier covers.
 //!
 //! A region starts at one guest address and takes in everything that direct branches reach from
-//! there, across calls (a call returns to the region) but not into callees, up to a size limit.
+//! there, across calls (a call returns to the region), up to a size limit. Callees are regions of
+//! their own, but for small leaf functions, which are taken in once for each call.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use axp_emu::cpu::Vcpu;
 use axp_emu::isa::{Insn, Kind, Opcode, Osf, PalVariant, RegSet, ZERO, decode};
@@ -141,54 +142,169 @@ impl<'a> Fetcher<'a> {
     }
 }
 
-/// A straight-line run as first discovered, before other branches split it.
+/// What stands at a place.
 enum Found {
-    Insn(Insn),
+    Insn(Insn, Flow),
     /// The interpreter has to look at this address.
     Stop,
 }
 
-/// Selects the region that starts at `entry`, of at most about `limit` instructions.
-pub fn select(vcpu: &Vcpu, entry: u64, limit: usize) -> Region {
-    let mut fetcher = Fetcher::new(&vcpu.mem);
-    let mut found: BTreeMap<u64, Found> = BTreeMap::new();
-    let mut leaders = BTreeSet::from([entry]);
-    let mut work = vec![entry];
+/// Where control goes from an instruction.
+#[derive(Clone, Copy)]
+enum Flow {
+    Next,
+    Goto(Place),
+    /// To this address or the next instruction.
+    Cond(u64),
+    Call,
+    Leave,
+}
+
+/// Where an instruction stands: a leaf that is inlined stands once for each place that calls it.
+type Place = (u32, u64);
+
+/// Instructions of a callee that is inlined, at most.
+const LEAF_LIMIT: usize = 90;
+/// Instructions of a region that inlining may add, at most.
+const INLINE_LIMIT: usize = 1200;
+
+/// Discovers the instructions of a region.
+struct Selector<'a> {
+    vcpu: &'a Vcpu,
+    fetcher: Fetcher<'a>,
+    found: BTreeMap<Place, Found>,
+    leaders: BTreeSet<Place>,
+    work: Vec<Place>,
+    /// Where each inlined leaf returns to; context 0 is the region itself.
+    returns: Vec<u64>,
+    /// Leaves that have been looked at: size, or `None` if it is none.
+    leaves: HashMap<(u64, u8), Option<usize>>,
+    inlined: usize,
+}
+
+/// Selects the region that starts at `entry`, of at most about `limit` instructions. With `inline`,
+/// small leaf functions are taken in at each call.
+pub fn select(vcpu: &Vcpu, entry: u64, limit: usize, inline: bool) -> Region {
+    let mut s = Selector {
+        vcpu,
+        fetcher: Fetcher::new(&vcpu.mem),
+        found: BTreeMap::new(),
+        leaders: BTreeSet::from([(0, entry)]),
+        work: vec![(0, entry)],
+        returns: vec![0],
+        leaves: HashMap::new(),
+        inlined: if inline { 0 } else { INLINE_LIMIT },
+    };
     let mut count = 0;
-    while let Some(start) = work.pop() {
+    while let Some((context, start)) = s.work.pop() {
         let mut pc = start;
-        while !found.contains_key(&pc) && count < limit {
-            let insn = fetcher.word(pc).and_then(decode);
-            let Some(insn) = insn.filter(|i| vcpu.model.has(i.op.info().ext) && !stops(i, vcpu))
-            else {
-                found.insert(pc, Found::Stop);
+        while !s.found.contains_key(&(context, pc)) && count < limit {
+            let Some(insn) = s.decode(pc) else {
+                s.found.insert((context, pc), Found::Stop);
                 break;
             };
-            found.insert(pc, Found::Insn(insn));
             count += 1;
-            let next = pc + 4;
-            let mut lead = |to: u64| {
-                if leaders.insert(to) || !found.contains_key(&to) {
-                    work.push(to);
-                }
-            };
-            match ender(&insn) {
-                None => {
-                    pc = next;
+            let flow = s.flow(context, pc, &insn);
+            s.found.insert((context, pc), Found::Insn(insn, flow));
+            match flow {
+                Flow::Next => {
+                    pc += 4;
                     continue;
                 }
-                Some(Ender::Goto) => lead(insn.branch_target(pc)),
-                Some(Ender::Cond) => {
-                    lead(insn.branch_target(pc));
-                    lead(next);
+                Flow::Goto(to) => s.lead(to),
+                Flow::Cond(taken) => {
+                    s.lead((context, taken));
+                    s.lead((context, pc + 4));
                 }
-                Some(Ender::Call) => lead(next),
-                Some(Ender::Leave) => {}
+                Flow::Call => s.lead((context, pc + 4)),
+                Flow::Leave => {}
             }
             break;
         }
     }
-    build(entry, &found, &leaders)
+    build((0, entry), &s.found, &s.leaders)
+}
+
+impl Selector<'_> {
+    /// The instruction at `pc`, if compiled code may hold it.
+    fn decode(&mut self, pc: u64) -> Option<Insn> {
+        let insn = self.fetcher.word(pc).and_then(decode)?;
+        (self.vcpu.model.has(insn.op.info().ext) && !stops(&insn, self.vcpu)).then_some(insn)
+    }
+
+    fn lead(&mut self, to: Place) {
+        if self.leaders.insert(to) || !self.found.contains_key(&to) {
+            self.work.push(to);
+        }
+    }
+
+    /// Where control goes after an instruction; decides on inlining.
+    fn flow(&mut self, context: u32, pc: u64, insn: &Insn) -> Flow {
+        match ender(insn) {
+            None => Flow::Next,
+            Some(Ender::Goto) => Flow::Goto((context, insn.branch_target(pc))),
+            Some(Ender::Cond) => Flow::Cond(insn.branch_target(pc)),
+            Some(Ender::Call) if insn.op == Opcode::Bsr && context == 0 => {
+                let callee = insn.branch_target(pc);
+                match self.leaf(callee, insn.a) {
+                    Some(size) if self.inlined + size <= INLINE_LIMIT => {
+                        self.inlined += size;
+                        self.returns.push(pc + 4);
+                        Flow::Goto((self.returns.len() as u32 - 1, callee))
+                    }
+                    _ => Flow::Call,
+                }
+            }
+            Some(Ender::Call) => Flow::Call,
+            // In a leaf every RET goes back to the call: `leaf` has seen to that.
+            Some(Ender::Leave) if context != 0 => Flow::Goto((0, self.returns[context as usize])),
+            Some(Ender::Leave) => Flow::Leave,
+        }
+    }
+
+    /// Size of the function at `start` if it is a small leaf that keeps its return address in
+    /// register `link` and returns there only.
+    fn leaf(&mut self, start: u64, link: u8) -> Option<usize> {
+        if let Some(&known) = self.leaves.get(&(start, link)) {
+            return known;
+        }
+        let size = self.measure_leaf(start, link);
+        self.leaves.insert((start, link), size);
+        size
+    }
+
+    fn measure_leaf(&mut self, start: u64, link: u8) -> Option<usize> {
+        let mut seen = BTreeSet::new();
+        let mut work = vec![start];
+        while let Some(mut pc) = work.pop() {
+            while seen.insert(pc) {
+                if seen.len() > LEAF_LIMIT {
+                    return None;
+                }
+                let insn = self.decode(pc)?;
+                if writes(&insn).int & 1 << link != 0 {
+                    return None;
+                }
+                match ender(&insn) {
+                    None => {}
+                    Some(Ender::Cond) => work.push(insn.branch_target(pc)),
+                    Some(Ender::Goto) => {
+                        work.push(insn.branch_target(pc));
+                        break;
+                    }
+                    Some(Ender::Leave) if insn.op == Opcode::Ret && insn.b == link => {
+                        if insn.a < ZERO {
+                            return None;
+                        }
+                        break;
+                    }
+                    Some(Ender::Call | Ender::Leave) => return None,
+                }
+                pc += 4;
+            }
+        }
+        Some(seen.len())
+    }
 }
 
 /// Registers that an instruction inside a region reads, PALcode calls included.
@@ -218,6 +334,11 @@ enum Ender {
     Leave,
 }
 
+/// Whether an instruction's own lowering ends its block.
+pub fn ends_block(insn: &Insn) -> bool {
+    ender(insn).is_some()
+}
+
 /// How an instruction ends a block, if it does.
 fn ender(insn: &Insn) -> Option<Ender> {
     match insn.op.kind() {
@@ -241,42 +362,40 @@ fn stops(insn: &Insn, vcpu: &Vcpu) -> bool {
 }
 
 /// Cuts the discovered instructions into blocks and numbers them in reverse postorder.
-fn build(entry: u64, found: &BTreeMap<u64, Found>, leaders: &BTreeSet<u64>) -> Region {
-    let starts: Vec<u64> = leaders
-        .iter()
-        .copied()
-        .filter(|pc| *pc == entry || matches!(found.get(pc), Some(Found::Insn(_))))
-        .collect();
-    let target = |pc: u64| match starts.binary_search(&pc) {
+fn build(entry: Place, found: &BTreeMap<Place, Found>, leaders: &BTreeSet<Place>) -> Region {
+    let is_insn = |place: &Place| matches!(found.get(place), Some(Found::Insn(..)));
+    let starts: Vec<Place> =
+        leaders.iter().copied().filter(|p| *p == entry || is_insn(p)).collect();
+    let target = |place: Place| match starts.binary_search(&place) {
         Ok(i) => Target::Block(i),
-        Err(_) => Target::Out(pc),
+        Err(_) => Target::Out(place.1),
     };
     let mut blocks: Vec<Block> = Vec::with_capacity(starts.len());
-    for &start in &starts {
+    for &(context, start) in &starts {
         let mut insns = Vec::new();
         let mut pc = start;
         let term = loop {
-            match found.get(&pc) {
-                Some(Found::Insn(insn)) => {
+            match found.get(&(context, pc)) {
+                Some(Found::Insn(insn, flow)) => {
                     insns.push(*insn);
                     let next = pc + 4;
-                    match ender(insn) {
-                        Some(Ender::Goto) => break Term::Goto(target(insn.branch_target(pc))),
-                        Some(Ender::Cond) => {
-                            let taken = target(insn.branch_target(pc));
-                            break Term::Cond { taken, fall: target(next) };
+                    match *flow {
+                        Flow::Next => {}
+                        Flow::Goto(to) => break Term::Goto(target(to)),
+                        Flow::Cond(taken) => {
+                            let (taken, fall) = (target((context, taken)), target((context, next)));
+                            break Term::Cond { taken, fall };
                         }
-                        Some(Ender::Call) => {
+                        Flow::Call => {
                             let callee = (insn.op == Opcode::Bsr).then(|| insn.branch_target(pc));
-                            break Term::Call { callee, ret: target(next) };
+                            break Term::Call { callee, ret: target((context, next)) };
                         }
-                        Some(Ender::Leave) if insn.op == Opcode::Ret => break Term::Ret,
-                        Some(Ender::Leave) => break Term::Jump,
-                        None => {}
+                        Flow::Leave if insn.op == Opcode::Ret => break Term::Ret,
+                        Flow::Leave => break Term::Jump,
                     }
                     pc = next;
-                    if leaders.contains(&pc) && matches!(found.get(&pc), Some(Found::Insn(_))) {
-                        break Term::Goto(target(pc));
+                    if leaders.contains(&(context, pc)) && is_insn(&(context, pc)) {
+                        break Term::Goto(target((context, pc)));
                     }
                 }
                 Some(Found::Stop) => break Term::Stop,

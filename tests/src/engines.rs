@@ -4,6 +4,8 @@
 
 use axp_emu::engine::Engine;
 use axp_emu::interp::{Dispatch, Interpreter};
+use axp_jit::auto::Auto;
+use axp_jit::baseline::Baseline;
 use axp_jit::opt::Opt;
 
 /// An engine and how to make one.
@@ -19,10 +21,15 @@ pub struct EngineUnderTest {
 pub const ENGINES: &[EngineUnderTest] = &[
     EngineUnderTest { name: "interp-match", make: || Box::new(Interpreter::new(Dispatch::Match)) },
     EngineUnderTest { name: "interp", make: || Box::new(Interpreter::new(Dispatch::Threaded)) },
+    EngineUnderTest {
+        name: "baseline",
+        make: || Box::new(Baseline::new().expect("this host is supported")),
+    },
     EngineUnderTest { name: "opt", make: || Box::new(Opt::new().expect("this host is supported")) },
     EngineUnderTest {
         name: "auto",
-        make: || Box::new(Opt::tiered().expect("this host is supported")),
+        // So low that short tests see regions, too.
+        make: || Box::new(Auto::with_threshold(3).expect("this host is supported")),
     },
 ];
 
@@ -31,6 +38,7 @@ pub const ENGINES: &[EngineUnderTest] = &[
 /// interprets and compiles.
 pub const PROGRAM_RUNS: &[&[&str]] = &[
     &["--engine", "interp"],
+    &["--engine", "baseline"],
     &["--engine", "opt"],
     &["--engine", "auto"],
     &["--engine", "auto", "--based"],

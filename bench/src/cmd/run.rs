@@ -9,7 +9,7 @@ use crate::cli::RunArgs;
 use crate::{Outcome, guest};
 
 /// The engines that `--engine` takes.
-pub const ENGINES: &[&str] = &["interp", "interp-match", "opt", "auto"];
+pub const ENGINES: &[&str] = &["interp", "interp-match", "baseline", "opt", "auto"];
 
 /// The CPU models that `--cpu` takes.
 pub const CPUS: &[&str] = &["ev4", "ev5", "ev56", "pca56", "ev6", "ev67"];

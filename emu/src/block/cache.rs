@@ -25,7 +25,7 @@ pub fn table_slot(pc: u64, bits: u32) -> usize {
 /// Hash of an address: one multiplication. Guest addresses need no protection from collisions
 /// that an attacker chose, only speed.
 #[derive(Default)]
-struct PcHasher(u64);
+pub struct PcHasher(u64);
 
 impl Hasher for PcHasher {
     fn finish(&self) -> u64 {

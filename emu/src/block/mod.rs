@@ -7,7 +7,7 @@ mod build;
 mod cache;
 
 pub use build::{Block, BlockEnd, MAX_BLOCK};
-pub use cache::{BlockCache, CacheStats, table_slot};
+pub use cache::{BlockCache, CacheStats, PcHasher, table_slot};
 
 use crate::cpu::Vcpu;
 use crate::isa::{CpuModel, PalVariant};

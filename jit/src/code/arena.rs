@@ -1,6 +1,8 @@
 //! Memory for host code, mapped twice: one alias is writable, the other executable.
 
 use std::io;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -23,6 +25,15 @@ pub struct Arena {
     exec: *mut u8,
     size: usize,
     used: usize,
+    /// [`FORKS`] when it was made.
+    forks: u64,
+}
+
+/// How often this process is the child of a fork of a process that had arenas.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
 // SAFETY: the two mappings belong to the arena alone; `&mut self` guards the writable one.
@@ -31,6 +42,12 @@ unsafe impl Send for Arena {}
 impl Arena {
     /// Reserves `size` bytes (a multiple of the host's page size).
     pub fn new(size: usize) -> Result<Self, ArenaError> {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            // SAFETY: the handler touches one atomic. Without room for it a forked child would share
+            // code with its parent, which fork itself would fail to prevent: out of memory either way.
+            unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+        });
         let fd = memfd_create("axp-jit", MemfdFlags::CLOEXEC).map_err(io::Error::from)?;
         ftruncate(&fd, size as u64).map_err(io::Error::from)?;
         let map = |prot| {
@@ -46,7 +63,30 @@ impl Arena {
                 return Err(io::Error::from(error).into());
             }
         };
-        Ok(Arena { write: write.cast(), exec: exec.cast(), size, used: 0 })
+        Ok(Arena {
+            write: write.cast(),
+            exec: exec.cast(),
+            size,
+            used: 0,
+            forks: FORKS.load(Ordering::Relaxed),
+        })
+    }
+
+    /// After a fork, in the child: gives it memory of its own, since what it has is shared with its
+    /// parent. True if so: then all code is gone. Without memory the arena has no room any more.
+    pub fn renew_in_child(&mut self) -> bool {
+        if self.forks == FORKS.load(Ordering::Relaxed) {
+            return false;
+        }
+        match Arena::new(self.size) {
+            Ok(fresh) => *self = fresh,
+            Err(error) => {
+                tracing::error!("a forked child goes on without translation: {error}");
+                (self.size, self.used) = (0, 0);
+                self.forks = FORKS.load(Ordering::Relaxed);
+            }
+        }
+        true
     }
 
     /// Copies `code` in, so that its byte `anchor` lies at a multiple of `align`, and returns its
@@ -70,6 +110,25 @@ impl Arena {
         self.used = end;
         // SAFETY: `start` is within the mapping.
         Ok(unsafe { self.exec.add(start) })
+    }
+
+    /// Executable address of the next code placed at a multiple of `align`.
+    pub fn next(&self, align: usize) -> u64 {
+        self.exec as u64 + self.used.next_multiple_of(align) as u64
+    }
+
+    /// Overwrites the four bytes of code at executable address `at`, which need no alignment: an
+    /// arena belongs to one guest thread, which is not executing code while it changes some.
+    pub fn patch(&mut self, at: u64, value: i32) {
+        let offset = (at - self.exec as u64) as usize;
+        assert!(offset + 4 <= self.used, "only code that was placed is patched");
+        // SAFETY: inside the mapping by the assertion above.
+        unsafe { self.write.add(offset).cast::<i32>().write_unaligned(value) }
+    }
+
+    /// Forgets all code placed after the first `kept` bytes. Nobody may be executing it.
+    pub fn truncate(&mut self, kept: usize) {
+        self.used = self.used.min(kept);
     }
 
     /// Forgets all code. Nobody may be executing it.

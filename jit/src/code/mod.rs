@@ -4,4 +4,4 @@ mod arena;
 mod table;
 
 pub use arena::{Arena, ArenaError};
-pub use table::{CodeTable, JUMP_CACHE_ENTRIES, Slot};
+pub use table::{CodeTable, JUMP_CACHE_ENTRIES, JUMP_CACHE_FOLD, Slot};

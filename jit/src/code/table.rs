@@ -2,6 +2,9 @@
 //! direct-mapped cache that indirect jumps look up inline.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use axp_emu::block::PcHasher;
 
 use super::{Arena, ArenaError};
 
@@ -15,8 +18,11 @@ pub struct Slot {
     stub: *const u8,
 }
 
-/// Entries of the jump cache, a power of two.
+/// Entries of the jump cache, a power of two. The index is `(pc >> 2 ^ pc >> JUMP_CACHE_FOLD)` modulo
+/// this number, in compiled code too.
 pub const JUMP_CACHE_ENTRIES: usize = 4096;
+/// See [`JUMP_CACHE_ENTRIES`].
+pub const JUMP_CACHE_FOLD: u32 = 10;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -31,7 +37,7 @@ const NO_PC: u64 = u64::MAX;
 /// All entries into host code.
 #[derive(Debug)]
 pub struct CodeTable {
-    slots: HashMap<u64, Box<Slot>>,
+    slots: HashMap<u64, Box<Slot>, BuildHasherDefault<PcHasher>>,
     jumps: Box<[JumpEntry]>,
 }
 
@@ -39,15 +45,25 @@ impl Default for CodeTable {
     fn default() -> Self {
         let empty = JumpEntry { pc: NO_PC, code: std::ptr::null() };
         CodeTable {
-            slots: HashMap::new(),
+            slots: HashMap::default(),
             jumps: vec![empty; JUMP_CACHE_ENTRIES].into_boxed_slice(),
         }
     }
 }
 
 impl CodeTable {
-    /// Host code compiled for `pc`.
-    pub fn lookup(&self, pc: u64) -> Option<*const u8> {
+    /// Host code compiled for `pc`; indirect jumps find it inline from now on.
+    pub fn lookup(&mut self, pc: u64) -> Option<*const u8> {
+        let entry = &self.jumps[jump_index(pc)];
+        if entry.pc == pc {
+            return Some(entry.code);
+        }
+        let code = self.compiled(pc)?;
+        self.cache_jump(pc, code);
+        Some(code)
+    }
+
+    fn compiled(&self, pc: u64) -> Option<*const u8> {
         let slot = self.slots.get(&pc)?;
         (slot.code != slot.stub).then_some(slot.code)
     }
@@ -77,8 +93,7 @@ impl CodeTable {
         Ok(())
     }
 
-    /// Makes indirect jumps to `pc` find `code` inline.
-    pub fn cache_jump(&mut self, pc: u64, code: *const u8) {
+    fn cache_jump(&mut self, pc: u64, code: *const u8) {
         self.jumps[jump_index(pc)] = JumpEntry { pc, code };
     }
 
@@ -107,8 +122,9 @@ impl CodeTable {
     }
 }
 
+/// Functions are often laid out at a regular distance: the higher bits keep them apart.
 fn jump_index(pc: u64) -> usize {
-    (pc >> 2) as usize & (JUMP_CACHE_ENTRIES - 1)
+    (pc >> 2 ^ pc >> JUMP_CACHE_FOLD) as usize & (JUMP_CACHE_ENTRIES - 1)
 }
 
 /// `mov rax, pc; mov rdi, [rdi]; ret`: a region that returns at once with `pc` as the next pc. The

@@ -1,7 +1,7 @@
 //! The frame of a region's translation: registers as SSA variables, blocks, exits, calls.
 
 use axp_emu::cpu::Cpu;
-use axp_emu::isa::{CpuModel, Insn, Kind, RegSet, SINK, ZERO};
+use axp_emu::isa::{CpuModel, Insn, RegSet, SINK, ZERO};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{
@@ -68,6 +68,8 @@ pub struct Translator<'a, 'f> {
     /// Registers that differ from memory at the current point.
     pub(super) dirty: RegSet,
     pub(super) bounds: Bounds,
+    /// The code being emitted is not expected to run.
+    in_cold: bool,
     /// Block that is being emitted.
     pub(super) current: usize,
     /// Address of the current instruction.
@@ -140,6 +142,7 @@ impl<'a, 'f> Translator<'a, 'f> {
             base: None,
             dirty: abi::arg_set(),
             bounds: facts.bounds_in[0].clone(),
+            in_cold: false,
             current: 0,
             pc: region.entry(),
             after: 0,
@@ -204,7 +207,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         }
         // Every other terminator is the lowering of the last instruction.
         match block.term {
-            Term::Goto(t) if block.insns.last().is_none_or(|i| i.op.kind() != Kind::Branch) => {
+            Term::Goto(t) if !block.insns.last().is_some_and(region::ends_block) => {
                 self.goto(t);
             }
             Term::Stop => {
@@ -345,17 +348,27 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     // Leaving
 
+    /// A block that is as cold as the current one.
+    fn new_block(&mut self) -> ir::Block {
+        let block = self.b.create_block();
+        if self.in_cold {
+            self.b.set_cold_block(block);
+        }
+        block
+    }
+
     /// Emits `body`, which must leave, into a cold block taken when `cond` is not zero.
     pub(super) fn cold_if(&mut self, cond: Value, body: impl FnOnce(&mut Self)) {
-        let (cold, go_on) = (self.b.create_block(), self.b.create_block());
+        let (cold, go_on) = (self.b.create_block(), self.new_block());
         self.b.set_cold_block(cold);
         self.b.ins().brif(cond, cold, &[], go_on, &[]);
         self.b.seal_block(cold);
         self.b.seal_block(go_on);
-        let dirty = self.dirty;
+        let (dirty, was_cold) = (self.dirty, self.in_cold);
         self.b.switch_to_block(cold);
+        self.in_cold = true;
         body(self);
-        self.dirty = dirty;
+        (self.dirty, self.in_cold) = (dirty, was_cold);
         self.b.switch_to_block(go_on);
     }
 
@@ -368,13 +381,15 @@ impl<'a, 'f> Translator<'a, 'f> {
         ty: Type,
         body: impl FnOnce(&mut Self) -> Value,
     ) -> Value {
-        let (cold, join) = (self.b.create_block(), self.b.create_block());
+        let (cold, join) = (self.b.create_block(), self.new_block());
         let result = self.b.append_block_param(join, ty);
         self.b.set_cold_block(cold);
         self.b.ins().brif(cond, cold, &[], join, &[BlockArg::Value(usual)]);
         self.b.seal_block(cold);
         self.b.switch_to_block(cold);
+        let was_cold = std::mem::replace(&mut self.in_cold, true);
         let value = body(self);
+        self.in_cold = was_cold;
         self.b.ins().jump(join, &[BlockArg::Value(value)]);
         self.b.seal_block(join);
         self.b.switch_to_block(join);
@@ -453,8 +468,30 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     /// Jumps to a block of the region from the current point.
     fn jump_to(&mut self, b: usize) {
+        self.check_entry(b);
         self.b.ins().jump(self.blocks[b], &[]);
         self.edge_done(b);
+    }
+
+    /// Registers to be checked against the window on the current edge into block `b`.
+    fn entry_checks(&self, b: usize) -> Vec<u8> {
+        // In reverse postorder an edge that goes forward enters a loop, it does not repeat it.
+        let enters = b > self.current || self.pc == self.region.entry() && b == 0;
+        let checks = if enters { self.facts.entry_checks[b] } else { 0 };
+        bits(checks).filter(|&r| !self.bounds.covers(r, 0)).collect()
+    }
+
+    /// On the way into a loop, checks the addresses that it starts from, so that it need not.
+    fn check_entry(&mut self, b: usize) {
+        let pc = self.pc;
+        for r in self.entry_checks(b) {
+            self.pc = self.region.blocks[b].pc;
+            let value = self.get(r);
+            let end = self.load_word(word::WINDOW);
+            let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, value, end);
+            self.cold_if(outside, |t| t.stop(ExitKind::Step, 0));
+        }
+        self.pc = pc;
     }
 
     fn edge_done(&mut self, b: usize) {
@@ -470,8 +507,8 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.b.ins().brif(cond, taken_block, &[], fall_block, &[]);
         for (target, block) in [(taken, taken_block), (fall, fall_block)] {
             match target {
-                Target::Block(b) => self.edge_done(b),
-                Target::Out(_) => {
+                Target::Block(b) if self.blocks[b] == block => self.edge_done(b),
+                _ => {
                     self.b.seal_block(block);
                     self.b.switch_to_block(block);
                     self.goto(target);
@@ -482,8 +519,8 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     fn edge_block(&mut self, target: Target) -> ir::Block {
         match target {
-            Target::Block(b) => self.blocks[b],
-            Target::Out(_) => self.b.create_block(),
+            Target::Block(b) if self.entry_checks(b).is_empty() => self.blocks[b],
+            _ => self.b.create_block(),
         }
     }
 
@@ -501,6 +538,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         let elsewhere = self.b.ins().icmp(IntCC::NotEqual, results[0], expected);
         self.cold_if(elsewhere, |t| t.return_results(results[0]));
         self.dirty = abi::result_set();
+        self.bounds = Bounds::UNKNOWN;
         match ret {
             Target::Block(b) => {
                 self.load_registers(self.facts.live_in[b].minus(abi::result_set()));

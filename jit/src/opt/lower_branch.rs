@@ -6,7 +6,7 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::emit::{STATE, Translator};
-use crate::code::JUMP_CACHE_ENTRIES;
+use crate::code::{JUMP_CACHE_ENTRIES, JUMP_CACHE_FOLD};
 use crate::region::Term;
 
 impl Translator<'_, '_> {
@@ -56,6 +56,8 @@ impl Translator<'_, '_> {
         }
         match self.term() {
             Term::Ret => self.return_to(target),
+            // The end of a leaf that is inlined.
+            Term::Goto(target) => self.goto(target),
             Term::Call { ret, .. } => {
                 let code = self.find_code(target);
                 self.call(code, self.pc + 4, ret);
@@ -71,8 +73,11 @@ impl Translator<'_, '_> {
     /// Host code for a guest pc known at run time; a miss leaves to the dispatcher.
     fn find_code(&mut self, target: Value) -> Value {
         let cache = self.iconst(self.linker.jump_cache() as i64);
+        // The index times four, before it is scaled by the entry's sixteen bytes.
         let mask = (JUMP_CACHE_ENTRIES as i64 - 1) << 2;
-        let index = self.b.ins().band_imm_s(target, mask);
+        let high = self.b.ins().ushr_imm_u(target, i64::from(JUMP_CACHE_FOLD) - 2);
+        let index = self.b.ins().bxor(target, high);
+        let index = self.b.ins().band_imm_s(index, mask);
         let index = self.b.ins().ishl_imm_u(index, 2);
         let entry = self.b.ins().iadd(cache, index);
         let pc = self.b.ins().load(I64, STATE, entry, 0);

@@ -63,7 +63,10 @@ impl Translator<'_, '_> {
         let ty = match bytes {
             1 => I8,
             2 => I16,
-            4 => I32,
+            4 => {
+                let low = self.low32(value);
+                return self.b.ins().uextend(I64, low);
+            }
             _ => return value,
         };
         let low = self.b.ins().ireduce(ty, value);

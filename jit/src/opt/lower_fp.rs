@@ -42,8 +42,7 @@ impl Quals {
     }
 }
 
-/// Exponents of normal numbers, shifted left by one bit with the sign gone: the smallest and how
-/// many there are.
+/// Exponents of normal numbers: the smallest and how many there are.
 #[derive(Clone, Copy)]
 struct Range {
     first: u64,
@@ -147,9 +146,9 @@ impl Translator<'_, '_> {
             let wide = self.b.ins().icmp_imm_s(IntCC::NotEqual, below, 0);
             also(self, wide);
         }
-        if matches!(insn.op, Adds | Subs) {
-            // A denormal single looks much smaller to the host than it is; what is lost in a sum
-            // does not show in the result.
+        if single && !unary {
+            // A denormal single looks much smaller to the host than it is, and the other operand
+            // may be no single, so the result need not show it.
             for operand in [a, b] {
                 let odd = self.not_finite_normal_or_zero(operand);
                 also(self, odd);
@@ -193,15 +192,23 @@ impl Translator<'_, '_> {
         self.cold_value(other, value, F64, |t| t.exact(insn))
     }
 
-    /// Truth of "not a normal number of this range": zeros, denormals, infinities, NaNs, and the
-    /// smallest normal number, to which a tiny result may have been rounded up.
+    /// Truth of "not a normal number of this range": zeros, denormals, infinities, NaNs, and what
+    /// is next to the smallest normal number, to which a tiny result may have been rounded up.
     fn not_in(&mut self, value: Value, range: Range) -> Value {
-        let bits = self.to_bits(value);
-        let magnitude = self.b.ins().iadd(bits, bits);
-        let first = (range.first << 53) + 2;
-        let offset = self.b.ins().iadd_imm_s(magnitude, (first as i64).wrapping_neg());
-        let end = self.iconst(((range.count << 53) - 2) as i64);
+        let magnitude = self.high_magnitude(value);
+        let first = (range.first << 21) + 2;
+        let offset = self.b.ins().iadd_imm_s(magnitude, -(first as i64));
+        let end = self.b.ins().iconst(I32, ((range.count << 21) - 2) as i64);
         self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, offset, end)
+    }
+
+    /// The high longword without its sign, shifted left by one bit: eleven bits of exponent, 20 of
+    /// fraction. Thirty-two bits let the host compare with immediate operands.
+    fn high_magnitude(&mut self, value: Value) -> Value {
+        let bits = self.to_bits(value);
+        let high = self.b.ins().ushr_imm_u(bits, 32);
+        let high = self.b.ins().ireduce(I32, high);
+        self.b.ins().iadd(high, high)
     }
 
     fn compare_f(&mut self, insn: &Insn, q: &Quals) {
@@ -241,13 +248,12 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// Truth of "denormal, infinite or NaN".
+    /// Truth of "denormal, infinite or NaN"; a denormal below 2^-1042 may pass for zero here, so
+    /// the rest of the bits is looked at as well.
     fn not_finite_normal_or_zero(&mut self, value: Value) -> Value {
+        let odd = self.not_in(value, NORMAL_T);
         let bits = self.to_bits(value);
         let magnitude = self.b.ins().iadd(bits, bits);
-        let offset = self.b.ins().iadd_imm_s(magnitude, -(1i64 << 53));
-        let end = self.iconst((NORMAL_T.count << 53) as i64);
-        let odd = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, offset, end);
         let some = self.b.ins().icmp_imm_s(IntCC::NotEqual, magnitude, 0);
         self.b.ins().band(odd, some)
     }

@@ -2,7 +2,7 @@
 
 use axp_emu::isa::{Insn, Opcode, SINK, ZERO};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::emit::Translator;
@@ -102,7 +102,7 @@ impl Translator<'_, '_> {
         b: Value,
         op: impl FnOnce(&mut Self, Value, Value) -> Value,
     ) -> Value {
-        let (a, b) = (self.b.ins().ireduce(I32, a), self.b.ins().ireduce(I32, b));
+        let (a, b) = (self.low32(a), self.low32(b));
         let value = op(self, a, b);
         self.b.ins().sextend(I64, value)
     }
@@ -132,11 +132,7 @@ impl Translator<'_, '_> {
         let a = self.get(insn.a);
         let b = self.operand_b(insn);
         let long = matches!(insn.op, AddlV | SublV | MullV);
-        let (a, b) = if long {
-            (self.b.ins().ireduce(I32, a), self.b.ins().ireduce(I32, b))
-        } else {
-            (a, b)
-        };
+        let (a, b) = if long { (self.low32(a), self.low32(b)) } else { (a, b) };
         let (value, overflow) = match insn.op {
             AddlV | AddqV => self.b.ins().sadd_overflow(a, b),
             SublV | SubqV => self.b.ins().ssub_overflow(a, b),

@@ -129,7 +129,7 @@ impl Translator<'_, '_> {
 
     fn low(&mut self, r: u8, ty: cranelift_codegen::ir::Type) -> Value {
         let value = self.get(r);
-        self.b.ins().ireduce(ty, value)
+        if ty == I32 { self.low32(value) } else { self.b.ins().ireduce(ty, value) }
     }
 
     /// LDS: S format in a zero-extended longword to register format. The exponent's top bit stays,

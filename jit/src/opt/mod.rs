@@ -1,11 +1,12 @@
 //! The optimising tier: regions of guest code compiled by Cranelift.
 //!
 //! [`Opt`] is the dispatcher: it finds or makes the code for a pc, enters it, and turns what comes
-//! back into guest events. As the engine `opt` it compiles on first touch, as `auto` when a block
-//! has been interpreted often enough. `emit` holds a region's frame, the `lower_*` modules the instructions.
+//! back into guest events. It compiles on first touch; [`Auto`](crate::auto::Auto) has it compile
+//! what is hot. `emit` holds a region's frame, the `lower_*` modules the instructions.
 
 mod compile;
 mod emit;
+mod low32;
 mod lower;
 mod lower_branch;
 mod lower_byte;
@@ -13,7 +14,8 @@ mod lower_fp;
 mod lower_int;
 mod lower_mem;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::ops::Range;
 use std::time::Instant;
 
 use axp_emu::cpu::{Exit, UnalignedPolicy, Vcpu};
@@ -25,8 +27,7 @@ use axp_emu::mem::{Access, FaultKind, MemFault, WINDOW_SIZE, WindowKind};
 
 use crate::abi::{ExitKind, axp_jit_enter, word};
 use crate::code::{Arena, CodeTable};
-use crate::cold::Cold;
-use crate::fault;
+use crate::fault::{self, Zone};
 use crate::runtime::{Runtime, step_at_pc};
 
 pub use compile::{CompileError, Compiler};
@@ -36,7 +37,7 @@ pub use emit::{Linker, Mode};
 const ARENA_SIZE: usize = 128 << 20;
 
 /// Whether compiled code performs this access itself, so that its success proves the address.
-fn is_access(insn: &Insn) -> bool {
+pub(crate) fn is_access(insn: &Insn) -> bool {
     match insn.op.kind() {
         Kind::Load | Kind::LoadUnaligned | Kind::Fload => {
             insn.a != SINK && !matches!(insn.op, Opcode::Ldf | Opcode::Ldg)
@@ -70,47 +71,54 @@ struct Compiled {
 pub struct Opt {
     compiler: Compiler,
     arena: Arena,
-    tables: HashMap<Mode, CodeTable>,
+    /// Code by mode; programs rarely use more than one.
+    tables: Tables,
     regions: Vec<Compiled>,
     /// Entries of which no region can be made.
     refused: HashSet<u64>,
-    /// What interprets code until it is hot; `None` compiles everything at once.
-    cold: Option<Cold>,
     runtime: Box<Runtime>,
     epoch: u64,
-    /// Fork generation that the arena belongs to.
-    forks: u64,
+    /// Changes whenever all code has been thrown away for want of room.
+    pub(crate) generation: u64,
     stats: EngineStats,
 }
 
-/// Executions after which `auto` compiles a block: about where a compilation of some milliseconds
-/// is repaid by a region of average size.
-const HOT: u32 = 300;
+/// A table for each mode in which code was compiled.
+#[derive(Debug, Default)]
+struct Tables(Vec<(Mode, CodeTable)>);
 
-impl Opt {
-    /// The tiered engine `auto`.
-    pub fn tiered() -> Result<Self, CompileError> {
-        Ok(Opt { cold: Some(Cold::new(HOT)), ..Opt::new()? })
+impl Tables {
+    fn get(&mut self, mode: Mode) -> Option<&mut CodeTable> {
+        self.0.iter_mut().find(|(m, _)| *m == mode).map(|(_, table)| table)
     }
 
+    fn get_or_make(&mut self, mode: Mode) -> &mut CodeTable {
+        let at = self.0.iter().position(|(m, _)| *m == mode).unwrap_or_else(|| {
+            self.0.push((mode, CodeTable::default()));
+            self.0.len() - 1
+        });
+        &mut self.0[at].1
+    }
+}
+
+impl Opt {
     /// The engine `opt`, with an empty code cache.
     pub fn new() -> Result<Self, CompileError> {
         fault::install();
         Ok(Opt {
             compiler: Compiler::new()?,
             arena: Arena::new(ARENA_SIZE)?,
-            tables: HashMap::new(),
+            tables: Tables::default(),
             regions: Vec::new(),
             refused: HashSet::new(),
-            cold: None,
             runtime: Box::new(Runtime { vcpu: std::ptr::null_mut(), pending: None }),
             epoch: 0,
-            forks: fault::fork_generation(),
+            generation: 0,
             stats: EngineStats::default(),
         })
     }
 
-    fn mode(vcpu: &Vcpu, limit: Limit) -> Mode {
+    pub(crate) fn mode(vcpu: &Vcpu, limit: Limit) -> Mode {
         Mode {
             counted: limit != Limit::None,
             based: vcpu.mem.kind() != WindowKind::Identity,
@@ -121,16 +129,29 @@ impl Opt {
         }
     }
 
+    /// Where region code lies.
+    pub(crate) fn code_range(&self) -> Range<u64> {
+        self.arena.range()
+    }
+
+    /// In a forked child: leaves the code memory that is shared with the parent. True if so.
+    pub(crate) fn renew_in_child(&mut self) -> bool {
+        let renewed = self.arena.renew_in_child();
+        if renewed {
+            self.clear();
+        }
+        renewed
+    }
+
     /// Host code for `pc`, compiled if need be; `None` where the interpreter has to step.
-    fn code(&mut self, vcpu: &Vcpu, mode: Mode) -> Option<*const u8> {
+    pub(crate) fn code(&mut self, vcpu: &Vcpu, mode: Mode) -> Option<*const u8> {
         let pc = vcpu.cpu.pc;
-        if let Some(table) = self.tables.get_mut(&mode)
+        if let Some(table) = self.tables.get(mode)
             && let Some(code) = table.lookup(pc)
         {
-            table.cache_jump(pc, code);
             return Some(code);
         }
-        if self.cold.as_mut().is_some_and(|cold| !cold.is_hot(pc)) || self.refused.contains(&pc) {
+        if self.refused.contains(&pc) {
             return None;
         }
         let start = Instant::now();
@@ -144,6 +165,7 @@ impl Opt {
             }
             Err(CompileError::Arena(_)) => {
                 self.clear();
+                self.generation += 1;
                 self.compile(vcpu, mode).ok().flatten()
             }
             Err(error) => {
@@ -156,11 +178,11 @@ impl Opt {
 
     fn compile(&mut self, vcpu: &Vcpu, mode: Mode) -> Result<Option<*const u8>, CompileError> {
         let pc = vcpu.cpu.pc;
-        let region = crate::region::select(vcpu, pc, compile::REGION_LIMIT);
+        let region = crate::region::select(vcpu, pc, compile::REGION_LIMIT, !mode.counted);
         if region.blocks[0].insns.is_empty() {
             return Ok(None);
         }
-        let table = self.tables.entry(mode).or_default();
+        let table = self.tables.get_or_make(mode);
         let code = self.compiler.compile(&region, mode, vcpu.model, table, &mut self.arena)?;
         table.install(pc, code.start as *const u8, &mut self.arena)?;
         let ranges = region.ranges();
@@ -180,59 +202,36 @@ impl Opt {
         Ok(Some(code.start as *const u8))
     }
 
-    /// In a forked child: leaves the parent's code memory and starts afresh.
-    fn renew(&mut self) -> Result<(), CompileError> {
-        self.arena = Arena::new(ARENA_SIZE)?;
-        self.clear();
-        self.forks = fault::fork_generation();
-        Ok(())
-    }
-
-    /// Runs without compiled code, where there is no memory for it.
-    fn interpret(&mut self, vcpu: &mut Vcpu, end: u64) -> Exit {
-        loop {
-            if vcpu.cpu.take_poll() {
-                return Exit::Poll;
-            }
-            if vcpu.counted && vcpu.cpu.count >= end {
-                return Exit::Limit;
-            }
-            if let Err(exit) = step_at_pc(vcpu) {
-                return exit;
-            }
-        }
-    }
-
     /// Throws all code away. Nobody is executing it: the dispatcher runs.
     fn clear(&mut self) {
-        self.tables.clear();
+        self.tables.0.clear();
         self.regions.clear();
         self.arena.clear();
     }
 
-    /// Drops regions made from code in `[start, end)` that no longer reads the same.
-    fn revalidate(&mut self, vcpu: &Vcpu, start: u64, end: u64) {
+    /// Drops regions made from code in `[start, end)` that no longer reads the same, and says which.
+    pub(crate) fn revalidate(&mut self, vcpu: &Vcpu, start: u64, end: u64) -> Vec<(Mode, u64)> {
+        let mut dropped = Vec::new();
         self.refused.clear();
-        if let Some(cold) = &mut self.cold {
-            cold.invalidate(vcpu, start, end);
-        }
         for region in &mut self.regions {
             let touched = region.ranges.iter().any(|&(s, e, _)| s < end && start < e);
             let same = |&(s, e, hash): &(u64, u64, u64)| hash_code(vcpu, s, e) == hash;
             if touched && !region.ranges.iter().all(same) {
-                if let Some(table) = self.tables.get_mut(&region.mode) {
+                if let Some(table) = self.tables.get(region.mode) {
                     table.remove(region.entry);
                 }
                 // The host code stays in place but is never entered again.
                 region.ranges.clear();
+                dropped.push((region.mode, region.entry));
             }
         }
+        dropped
     }
 
-    /// The guest fault of a host access that failed in compiled code; sets `cpu.pc`.
-    fn host_fault(&self, vcpu: &mut Vcpu, mode: Mode) -> Exit {
+    /// Goes back to the instruction whose host access failed in a region, and says what the host
+    /// knows of the fault. The host does not always tell the address, nor where the datum starts.
+    pub(crate) fn find_fault(&self, vcpu: &mut Vcpu, mode: Mode) -> Exit {
         let rip = vcpu.cpu.engine[word::FAULT_RIP];
-        let addr = vcpu.cpu.engine[word::FAULT_ADDR];
         let region = self.regions.iter().find(|r| (r.code.0..r.code.1).contains(&rip));
         if let Some(region) = region {
             let offset = (rip - region.code.0) as u32;
@@ -247,17 +246,15 @@ impl Opt {
                 }
             }
         }
-        let va = addr.wrapping_sub(vcpu.mem.host_base());
-        let write = vcpu.cpu.engine[word::FAULT_WRITE] != 0;
+        let va = vcpu.cpu.engine[word::FAULT_ADDR].wrapping_sub(vcpu.mem.host_base());
+        let how = vcpu.cpu.engine[word::FAULT_WRITE];
         let why = match vcpu.mem.region_at(va) {
             _ if va >= WINDOW_SIZE => FaultKind::OutOfWindow,
-            Some(_) if vcpu.cpu.engine[word::FAULT_SIGNAL] == libc::SIGBUS as u64 => {
-                FaultKind::BusError
-            }
+            Some(_) if how & 2 != 0 => FaultKind::BusError,
             Some(_) => FaultKind::Protected,
             None => FaultKind::Unmapped,
         };
-        let access = if write { Access::Store } else { Access::Load };
+        let access = if how & 1 != 0 { Access::Store } else { Access::Load };
         Exit::Fault(MemFault { va, access, why })
     }
 }
@@ -279,7 +276,7 @@ fn hash_code(vcpu: &Vcpu, start: u64, end: u64) -> u64 {
 
 impl Engine for Opt {
     fn name(&self) -> &'static str {
-        if self.cold.is_some() { "auto" } else { "opt" }
+        "opt"
     }
 
     fn run(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
@@ -289,13 +286,11 @@ impl Engine for Opt {
             Limit::None => u64::MAX,
             Limit::Count(n) => vcpu.cpu.count.saturating_add(n),
         };
+        self.renew_in_child();
         let epoch = vcpu.mem.exec_epoch();
         if epoch != self.epoch {
             self.epoch = epoch;
             self.revalidate(vcpu, 0, u64::MAX);
-        }
-        if self.forks != fault::fork_generation() && self.renew().is_err() {
-            return self.interpret(vcpu, end);
         }
         self.runtime.vcpu = vcpu;
         let engine = &mut vcpu.cpu.engine;
@@ -313,17 +308,13 @@ impl Engine for Opt {
             }
             mode = Opt::mode(vcpu, limit);
             let Some(code) = self.code(vcpu, mode) else {
-                let result = match &mut self.cold {
-                    Some(cold) => cold.run(vcpu, end),
-                    None => step_at_pc(vcpu),
-                };
-                match result {
+                match step_at_pc(vcpu) {
                     Ok(()) => continue,
                     Err(exit) => return exit,
                 }
             };
             let cpu = &raw mut *vcpu.cpu;
-            fault::enter(cpu, self.arena.range());
+            fault::enter(cpu, &[Zone::regions(self.arena.range())]);
             // SAFETY: `code` is a region of this arena, which only this engine changes and not
             // while it runs; the engine's words are set.
             let next = unsafe { axp_jit_enter(cpu, code) };
@@ -356,7 +347,7 @@ impl Engine for Opt {
                     }
                 }
                 Some(ExitKind::HostFault) => {
-                    let fault = self.host_fault(vcpu, mode);
+                    let fault = self.find_fault(vcpu, mode);
                     if !mode.precise {
                         return fault;
                     }
@@ -366,7 +357,9 @@ impl Engine for Opt {
                         return exit;
                     }
                 }
-                None => unreachable!("compiled code stops with a reason"),
+                Some(ExitKind::Link | ExitKind::Hot) | None => {
+                    unreachable!("regions stop with a reason of theirs")
+                }
             }
         }
     }
