@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use axp_guests::{Catalogue, Cpu, ResultLine};
 
 const AXPLAB: &str = env!("CARGO_BIN_EXE_axplab");
-const ENGINES: &[&str] = &["interp", "interp-match", "opt", "auto"];
+const ENGINES: &[&str] = &["interp", "interp-match", "baseline", "opt", "auto"];
 /// Signal numbers that Alpha and the host share.
 const SIGSEGV: i32 = 11;
 const SIGTERM: i32 = 15;
@@ -220,7 +220,7 @@ fn threads_and_processes_of_a_guest_run_on_every_engine() {
         let source = format!("../tests/linux/{name}.c");
         let Some(guest) = Guest::compile(&source, test) else { return };
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(source).with_extension("out");
-        for engine in ["interp", "opt", "auto"] {
+        for engine in ["interp", "baseline", "opt", "auto"] {
             let output = guest.run(&["--engine", engine], &[]);
             let expected = fs::read_to_string(&golden).unwrap();
             assert_eq!(text(&output.stdout), expected, "{engine} {name}: {output:?}");

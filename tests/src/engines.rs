@@ -38,6 +38,7 @@ pub const ENGINES: &[EngineUnderTest] = &[
 /// interprets and compiles.
 pub const PROGRAM_RUNS: &[&[&str]] = &[
     &["--engine", "interp"],
+    &["--engine", "baseline"],
     &["--engine", "opt"],
     &["--engine", "auto"],
     &["--engine", "auto", "--based"],
