@@ -245,7 +245,10 @@ mod tests {
     fn the_built_in_engines_come_in_column_order() {
         let engines = parse(BUILT_IN).unwrap();
         let names: Vec<&str> = engines.iter().map(|engine| engine.name.as_str()).collect();
-        assert_eq!(names, ["native", "native-o3", "interp", "opt", "auto", "qemu-alpha"]);
+        assert_eq!(
+            names,
+            ["native", "native-o3", "interp", "baseline", "opt", "auto", "qemu-alpha"]
+        );
         for engine in &engines {
             assert_eq!(engine.in_tree, crate::cmd::run::ENGINES.contains(&engine.name.as_str()));
         }

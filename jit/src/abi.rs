@@ -46,7 +46,7 @@ pub mod word {
     pub const FAULT_RIP: usize = 7;
     /// Host address of an access that faulted; 0 if the host does not tell.
     pub const FAULT_ADDR: usize = 8;
-    /// 1 if the access that faulted was a store.
+    /// Of an access that faulted: bit 0 if it was a store, bit 1 if the host sent SIGBUS.
     pub const FAULT_WRITE: usize = 9;
     /// The two results of a host function that compiled code called.
     pub const RESULT: usize = 14;

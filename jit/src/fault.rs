@@ -74,7 +74,8 @@ fn resolve(fault: &HostFault, context: &mut HostContext) -> bool {
     engine[word::EXIT] = ExitKind::HostFault as u64;
     engine[word::FAULT_RIP] = rip;
     engine[word::FAULT_ADDR] = fault.addr;
-    engine[word::FAULT_WRITE] = u64::from(fault.is_write);
+    let bus = fault.signal == libc::SIGBUS;
+    engine[word::FAULT_WRITE] = u64::from(fault.is_write) | u64::from(bus) << 1;
     if zone.unwind == 0 {
         context.set_gpr(RDI, cpu as u64);
         context.set_rip(axp_jit_unwind as *const () as u64);

@@ -272,9 +272,12 @@ int main() {
     printf("ws %d %d\n", ws.ws_row, ws.ws_col);
     printf("tty %d %d\n", isatty(sv), isatty(f));
     write(ma,"abc", 3);
-    usleep(1000);
-    int nr;
-    ioctl(sv, FIONREAD, &nr);
+    // The terminal passes input on in its own time.
+    int nr = 0;
+    for (int i = 0; i < 1000 && nr != 3; i++) {
+        usleep(1000);
+        ioctl(sv, FIONREAD, &nr);
+    }
     printf("fionread %d\n", nr);
     struct rlimit rl;
     getrlimit(RLIMIT_NOFILE, &rl);

@@ -81,8 +81,8 @@ int main() {
     raise(SIGUSR1);
     sigaltstack(0, &ss);
     printf("alt %d\n", ss.ss_flags);
-    // alarm & pause
-    struct itimerval it = {{0, 0}, {0, 20000}};
+    // alarm & pause; it repeats, for it may ring before the call that is to be interrupted
+    struct itimerval it = {{0, 20000}, {0, 20000}}, never = {{0, 0}, {0, 0}};
     setitimer(ITIMER_REAL, &it, 0);
     int r = pause();
     printf("pause %d %d %d\n", r, errno, got);
@@ -90,6 +90,7 @@ int main() {
     got = 0;
     setitimer(ITIMER_REAL, &it, 0);
     while (got != SIGALRM);
+    setitimer(ITIMER_REAL, &never, 0);
     printf("loop %d\n", got);
     // blocked, pending, sigsuspend
     sigset_t s, o;
@@ -130,7 +131,7 @@ int main() {
         write(fd[1],"x", 1);
         _exit(5);
     }
-    it.it_value.tv_usec = 20000;
+    it.it_interval.tv_usec = 0;
     setitimer(ITIMER_REAL, &it, 0);
     char b;
     got = 0;
@@ -141,9 +142,11 @@ int main() {
     printf("status %x\n", st);
     sa.sa_flags = SA_SIGINFO;
     sigaction(SIGALRM, &sa, 0);
+    it.it_interval.tv_usec = 20000;
     setitimer(ITIMER_REAL, &it, 0);
     r = read(fd[0], &b, 1);
     printf("eintr %d %d\n", r, errno);
+    setitimer(ITIMER_REAL, &never, 0);
     for (int i = 0; i<4; i++) {
         int sg[] = {SIGUSR1, SIGKILL, SIGABRT, SIGSEGV};
         signal(sg[i], SIG_DFL);

@@ -10,9 +10,13 @@
 #include <unistd.h>
 
 static volatile long count;
+static volatile int done;
 
 static void on_signal(int s) {
     count++;
+}
+
+static void on_wake(int s) {
 }
 
 static void *killer(void *thread) {
@@ -22,14 +26,21 @@ static void *killer(void *thread) {
         while (count == before) {
         }
     }
+    // The last signal may have come before the last pause.
+    while (!done) {
+        pthread_kill(*(pthread_t *)thread, SIGUSR2);
+        usleep(1000);
+    }
     return 0;
 }
 
 static void kill_and_pause(void) {
     pthread_t self = pthread_self(), other;
     signal(SIGUSR1, on_signal);
+    signal(SIGUSR2, on_wake);
     pthread_create(&other, 0, killer, &self);
     while (count < 10000) pause();
+    done = 1;
     pthread_join(other, 0);
     printf("signals %ld\n", count);
 }

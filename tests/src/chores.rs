@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::coverage;
 use crate::source::root;
+use crate::{coverage, syscalls};
 
 fn run(command: &mut Command) -> Result<()> {
     let status = command.current_dir(root()).status().with_context(|| format!("{command:?}"))?;
@@ -29,7 +29,8 @@ pub fn bless() -> Result<()> {
 
 /// Writes the generated pages, or with `check` reports one that is out of date.
 pub fn docs(check: bool) -> Result<()> {
-    for (name, text) in [("docs/isa-coverage.md", coverage::page()?)] {
+    let pages = [("docs/isa-coverage.md", coverage::page()?), ("docs/linux.md", syscalls::page()?)];
+    for (name, text) in pages {
         let path = root().join(name);
         let committed = fs::read_to_string(&path).unwrap_or_default();
         if committed == text {

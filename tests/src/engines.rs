@@ -1,5 +1,6 @@
-//! The engines under test, in one place: every vector, differential, guest and micro-program test
-//! iterates over [`ENGINES`]. To put a new engine under all of them, add a line.
+//! The engines under test, in one place: vectors, random blocks and micro-programs iterate over
+//! [`ENGINES`], whole programs over [`PROGRAM_RUNS`]. To put a new engine under all of them, add a line
+//! to each.
 
 use axp_emu::engine::Engine;
 use axp_emu::interp::{Dispatch, Interpreter};
@@ -30,4 +31,15 @@ pub const ENGINES: &[EngineUnderTest] = &[
         // So low that short tests see regions, too.
         make: || Box::new(Auto::with_threshold(3).expect("this host is supported")),
     },
+];
+
+/// Options of `run-guest` under which whole programs run. Of the interpreter one dispatch is enough,
+/// since both have the same handlers; of the window at another address than zero the engine that both
+/// interprets and compiles.
+pub const PROGRAM_RUNS: &[&[&str]] = &[
+    &["--engine", "interp"],
+    &["--engine", "baseline"],
+    &["--engine", "opt"],
+    &["--engine", "auto"],
+    &["--engine", "auto", "--based"],
 ];

@@ -8,6 +8,8 @@ pub mod filetest;
 pub mod r#gen;
 pub mod guests_build;
 pub mod objdump;
+pub mod process;
 pub mod source;
 pub mod state;
+pub mod syscalls;
 pub mod words;

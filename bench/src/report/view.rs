@@ -101,7 +101,7 @@ fn ratios<'a>(measured: &[&'a str]) -> Vec<&'a str> {
     if !main.is_empty() {
         return main;
     }
-    let others = pick(&["interp"]);
+    let others = pick(&["baseline", "interp"]);
     match others.last() {
         Some(&engine) => vec![engine],
         None => {

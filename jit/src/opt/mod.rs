@@ -249,13 +249,14 @@ impl Opt {
             }
         }
         let va = vcpu.cpu.engine[word::FAULT_ADDR].wrapping_sub(vcpu.mem.host_base());
-        let write = vcpu.cpu.engine[word::FAULT_WRITE] != 0;
+        let how = vcpu.cpu.engine[word::FAULT_WRITE];
         let why = match vcpu.mem.region_at(va) {
             _ if va >= WINDOW_SIZE => FaultKind::OutOfWindow,
+            Some(_) if how & 2 != 0 => FaultKind::BusError,
             Some(_) => FaultKind::Protected,
             None => FaultKind::Unmapped,
         };
-        let access = if write { Access::Store } else { Access::Load };
+        let access = if how & 1 != 0 { Access::Store } else { Access::Load };
         Exit::Fault(MemFault { va, access, why })
     }
 }
