@@ -220,7 +220,11 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     /// Leaves if somebody asks for it; `counted` instructions from the current pc are not done.
     fn poll(&mut self, counted: usize) {
-        let poll = self.b.ins().load(I32, STATE, self.cpu, offset_of!(Cpu, poll) as i32);
+        // Atomic, which costs nothing on this host: Cranelift takes a plain load that nothing in the
+        // loop stores to for the one before the loop, and neither this flag nor what the guest waits
+        // for would ever be looked at again.
+        let at = self.b.ins().iadd_imm_s(self.cpu, offset_of!(Cpu, poll) as i64);
+        let poll = self.b.ins().atomic_load(I32, STATE, at);
         self.cold_if(poll, |t| t.stop(ExitKind::Poll, counted));
     }
 
