@@ -179,6 +179,36 @@ fn signals_in_numbers_lose_nothing() {
     }
 }
 
+#[test]
+fn compiled_loops_of_every_shape_let_signals_through() {
+    if let Some(guest) = Guest::dynamic("loops") {
+        guest.check(0);
+    }
+}
+
+#[test]
+fn a_handler_sees_exact_registers_and_goes_on() {
+    if let Some(guest) = Guest::dynamic("precise") {
+        guest.check(0);
+        guest.check_oracle();
+    }
+}
+
+#[test]
+fn changed_protected_and_unmapped_code_is_noticed() {
+    if let Some(guest) = Guest::dynamic("code") {
+        guest.check(0);
+        guest.check_oracle();
+    }
+}
+
+#[test]
+fn wild_addresses_fault_alike_on_every_engine() {
+    if let Some(guest) = Guest::dynamic("wild") {
+        guest.check(0);
+    }
+}
+
 fn load_error(path: &Path, sysroot: Option<&str>) -> String {
     let options = LinuxOptions {
         sysroot: sysroot.map(PathBuf::from),

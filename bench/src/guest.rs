@@ -43,10 +43,6 @@ fn engine(name: &str) -> anyhow::Result<Maker> {
     }
 }
 
-/// Stack of a thread that runs guest code: guest calls are host calls in compiled code. The host
-/// gives it memory as it is touched.
-const STACK: usize = 1 << 30;
-
 /// What `--stats` prints and `--stats-json` holds.
 #[derive(Debug, Serialize)]
 struct Report {
@@ -69,7 +65,7 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     let options = LinuxOptions {
         sysroot: opts.sysroot.clone(),
         model: CpuModel::from_name(&opts.cpu).context("unknown CPU model")?,
-        runner: Some(Arc::new(move |vcpu, linux| drive_thread(make, vcpu, linux))),
+        runner: Some(Arc::new(move |vcpu, linux| run_thread(make, vcpu, linux))),
         exec_prefix: exec_prefix(&opts)?,
         ..LinuxOptions::default()
     };
@@ -80,12 +76,15 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     let loaded = start.elapsed();
     // Counting is a mode of its own, slower and exact.
     let limit = if opts.stats { Limit::Count(u64::MAX) } else { Limit::None };
-    let thread = std::thread::Builder::new()
-        .stack_size(STACK)
-        .spawn(move || drive(make, vcpu, linux, limit))
-        .context("cannot start a thread for the guest")?;
-    let Ok(driven) = thread.join() else { bail!("the engine failed; this is a bug in axplab") };
-    let Driven { outcome, count, stats, name, elapsed } = driven?;
+    // On this thread, the process's first: signals for the process reach it, and a forked child
+    // goes on in it.
+    let pid = std::process::id();
+    let driven = drive(make, vcpu, linux, limit)?;
+    let Driven { outcome, count, stats, name, elapsed } = driven;
+    if std::process::id() != pid {
+        // A child that the guest has forked: its end is the guest's business alone.
+        return ended(outcome);
+    }
     let phases = BTreeMap::from([
         ("load", loaded.as_secs_f64()),
         ("translate", stats.translate.as_secs_f64()),
@@ -107,18 +106,22 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     if opts.stats {
         print(&report);
     }
-    Ok(match outcome {
-        Outcome::Exited(status) => ExitStatus::Exited(status as u8),
-        Outcome::Signalled { signal, pc, addr } => {
-            eprintln!(
-                "axplab: {}: {} at pc {pc:#x}, address {addr:#x}",
-                opts.program.display(),
-                signal_name(signal)
-            );
-            ExitStatus::Signalled(signal_to_host(signal))
-        }
+    if let Outcome::Signalled { signal, pc, addr } = outcome {
+        eprintln!(
+            "axplab: {}: {} at pc {pc:#x}, address {addr:#x}",
+            opts.program.display(),
+            signal_name(signal)
+        );
+    }
+    ended(outcome)
+}
+
+fn ended(outcome: Outcome) -> anyhow::Result<ExitStatus> {
+    match outcome {
+        Outcome::Exited(status) => Ok(ExitStatus::Exited(status as u8)),
+        Outcome::Signalled { signal, .. } => Ok(ExitStatus::Signalled(signal_to_host(signal))),
         Outcome::LimitReached => bail!("the instruction limit was reached"),
-    })
+    }
 }
 
 /// A guest thread that has ended.
@@ -142,10 +145,13 @@ fn drive(make: Maker, mut vcpu: Vcpu, mut linux: Linux, limit: Limit) -> anyhow:
     Ok(Driven { outcome, count, stats, name, elapsed })
 }
 
-/// Runs a further guest thread to its end, on the host thread that the personality made for it.
-fn drive_thread(make: Maker, vcpu: Vcpu, linux: Linux) {
+/// Runs one of the guest's further threads on the calling thread, which was made for it.
+fn run_thread(make: Maker, vcpu: Vcpu, linux: Linux) {
+    let process = linux.process().clone();
     if let Err(error) = drive(make, vcpu, linux, Limit::None) {
-        tracing::error!("no engine for a guest thread: {error:#}");
+        // The guest was told that its thread exists.
+        eprintln!("axplab: no engine for a thread of the guest: {error:#}");
+        process.end(Outcome::Exited(2));
     }
 }
 

@@ -58,6 +58,8 @@ pub mod word {
     pub const PLACES: usize = 12;
     /// One more than the number of the place of the last indirect jump, with heat only.
     pub const JUMP_PLACE: usize = 13;
+    /// Top of the stack that regions run on.
+    pub const STACK_TOP: usize = 16;
 }
 
 /// Why a region returned [`STOPPED`]; `Cpu::pc` is set in each case.
@@ -134,7 +136,8 @@ pub fn result_set_if_leaving(block: &Block) -> RegSet {
     if leaves { arg_set() } else { RegSet::NONE }
 }
 
-// The entry trampoline keeps the Cpu pointer in RBX, which regions preserve as every callee-saved
+// The entry trampoline changes to the engine's own stack, so that how deep guest calls nest does not
+// depend on the thread. It keeps the Cpu pointer in RBX, which regions preserve as every callee-saved
 // register of the System V ABI. `axp_jit_unwind` is where the fault handler sends a region whose
 // guest access faulted: it drops all host frames above the trampoline's.
 global_asm!(
@@ -149,6 +152,7 @@ global_asm!(
     "push r15",
     "sub rsp, 8",
     "mov [rdi + {host_sp}], rsp",
+    "mov rsp, [rdi + {stack_top}]",
     "mov rbx, rdi",
     "mov rax, rsi",
     "mov rsi, [rdi + 8*30]",
@@ -163,6 +167,7 @@ global_asm!(
     "mov [rbx + 8*0], rdi",
     "mov [rbx + 8*26], r8",
     "mov [rbx + 8*9], r9",
+    "mov rsp, [rbx + {host_sp}]",
     "2:",
     "add rsp, 8",
     "pop r15",
@@ -178,6 +183,7 @@ global_asm!(
     "mov eax, {stopped}",
     "jmp 2b",
     host_sp = const word_offset(word::HOST_SP),
+    stack_top = const word_offset(word::STACK_TOP),
     stopped = const STOPPED,
 );
 

@@ -12,7 +12,6 @@ use crate::abi::{ExitKind, axp_jit_unwind, word};
 thread_local! {
     /// The processor whose compiled code this thread is executing, and where that code lies.
     static RUNNING: Cell<(*mut Cpu, [Zone; 2])> = const { Cell::new(IDLE) };
-    static STACK: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
 const IDLE: (*mut Cpu, [Zone; 2]) = (std::ptr::null_mut(), [Zone::EMPTY; 2]);
@@ -39,11 +38,6 @@ impl Zone {
         Zone { start: code.start, end: code.end, unwind }
     }
 }
-
-/// Stack that compiled code leaves to helpers and signal handlers.
-const STACK_RESERVE: u64 = 256 << 10;
-/// What compiled code takes of a stack whose size it does not know.
-const FOREIGN_STACK: u64 = 1 << 20;
 
 /// Registers the resolver with the memory's signal handler.
 pub fn install() {
@@ -89,32 +83,4 @@ fn resolve(fault: &HostFault, context: &mut HostContext) -> bool {
         context.set_rip(zone.unwind);
     }
     true
-}
-
-/// Lowest stack address at which compiled code may call on this thread. Always well below the
-/// caller's frame: a region that may not call at all would return to the dispatcher for ever.
-pub fn stack_limit() -> u64 {
-    let marker = 0u8;
-    let sp = &raw const marker as u64;
-    let (start, end) = STACK.get();
-    let (start, end) = if start == 0 { stack().unwrap_or((1, 1)) } else { (start, end) };
-    STACK.set((start, end));
-    // A process that shares our memory (vfork) has this thread's storage but a stack of its own.
-    if (start..end).contains(&sp) { start + STACK_RESERVE } else { sp - FOREIGN_STACK }
-}
-
-/// This thread's stack, from its lowest address to its end.
-fn stack() -> Option<(u64, u64)> {
-    // SAFETY: the attributes are initialised by `pthread_getattr_np` before they are read and
-    // destroyed once.
-    unsafe {
-        let mut attr: libc::pthread_attr_t = std::mem::zeroed();
-        if libc::pthread_getattr_np(libc::pthread_self(), &mut attr) != 0 {
-            return None;
-        }
-        let (mut base, mut size) = (std::ptr::null_mut(), 0);
-        let ok = libc::pthread_attr_getstack(&attr, &mut base, &mut size) == 0;
-        libc::pthread_attr_destroy(&mut attr);
-        ok.then_some((base as u64, base as u64 + size as u64))
-    }
 }

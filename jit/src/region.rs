@@ -103,6 +103,23 @@ impl Region {
         self.len() == 0
     }
 
+    /// Head of the loop that is most worth placing well: the shortest that holds no other loop.
+    pub fn innermost_loop(&self) -> Option<&Block> {
+        // In reverse postorder a loop's blocks lie between its head and its last back-edge.
+        let back_edge = |head: usize| {
+            let sources = self.blocks.iter().enumerate().skip(head);
+            sources.filter(|(_, b)| b.successors().any(|s| s == head)).map(|(i, _)| i).max()
+        };
+        let heads = self.blocks.iter().enumerate().filter(|(_, b)| b.loop_head);
+        let loops = heads.filter_map(|(head, block)| {
+            let last = back_edge(head)?;
+            let inner = self.blocks[head + 1..=last].iter().any(|b| b.loop_head);
+            let length: usize = self.blocks[head..=last].iter().map(|b| b.insns.len()).sum();
+            (!inner).then_some((length, block))
+        });
+        loops.min_by_key(|(length, _)| *length).map(|(_, block)| block)
+    }
+
     /// Address ranges of guest code that the region was made from.
     pub fn ranges(&self) -> Vec<(u64, u64)> {
         let mut all: Vec<_> = self.blocks.iter().map(|b| (b.pc, b.end())).collect();

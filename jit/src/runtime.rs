@@ -9,6 +9,7 @@ use axp_emu::isa::{Insn, Opcode, decode};
 use axp_emu::sem::{byte, count, int, logic, mvi};
 
 use crate::abi::{ExitKind, word};
+use crate::code::CodeTable;
 
 /// Host function for a two-operand integer instruction without a trap.
 pub type AluThunk = extern "C" fn(u64, u64) -> u64;
@@ -105,6 +106,16 @@ pub unsafe extern "C" fn step(cpu: *mut Cpu, insn: *const Insn, after: u64) -> u
             1
         }
     }
+}
+
+/// Host code compiled for `pc`, or null: what a region asks when the jump cache does not know.
+///
+/// # Safety
+/// `table` is the table of the code that is running.
+pub unsafe extern "C" fn find_code(table: *mut CodeTable, pc: u64) -> *const u8 {
+    // SAFETY: tables stay in place as long as their code, and the dispatcher holds no reference to
+    // one while code runs.
+    unsafe { (*table).lookup(pc) }.unwrap_or(std::ptr::null())
 }
 
 /// Fetches, decodes and executes the instruction at `cpu.pc`. Counts it in counted runs.

@@ -39,6 +39,10 @@ fn word(text: &OsStr) -> Option<u32> {
 
 fn file(out: &mut dyn Write, path: &Path) -> anyhow::Result<()> {
     let shown = path.display();
+    // A pipe may never end, and neither does /dev/zero.
+    if std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+        bail!("`{shown}` is no regular file; name an Alpha ELF file");
+    }
     let bytes = std::fs::read(path).with_context(|| {
         format!(
             "cannot read `{shown}`; name an Alpha ELF file, or a word of eight hexadecimal digits"

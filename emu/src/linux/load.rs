@@ -64,7 +64,7 @@ pub enum LoadError {
     #[error("{}: permission denied; make it readable", .0.display())]
     Denied(PathBuf),
     /// Neither file nor directory.
-    #[error("{}: not a regular file", .0.display())]
+    #[error("{}: not a regular file; give an Alpha ELF program", .0.display())]
     NotRegular(PathBuf),
     /// Another error of the host.
     #[error("{}: {error}", .path.display())]
@@ -75,7 +75,7 @@ pub enum LoadError {
         error: io::Error,
     },
     /// Not an Alpha program.
-    #[error("{}: {error}", .path.display())]
+    #[error("{}: {error}; give an Alpha ELF program", .path.display())]
     Elf {
         /// The file.
         path: PathBuf,

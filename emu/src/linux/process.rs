@@ -215,7 +215,7 @@ impl Process {
     }
 
     /// Decides how the process ends and wakes every other thread.
-    pub(super) fn end(&self, outcome: Outcome) {
+    pub fn end(&self, outcome: Outcome) {
         let mut threads = lock(&self.threads);
         threads.end.get_or_insert(outcome);
         let me = host::gettid();

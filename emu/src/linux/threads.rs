@@ -107,9 +107,9 @@ pub fn vfork(c: &mut Call<'_>) -> SysResult {
     vfork_with(c, CLONE_VM | CLONE_VFORK, 0, 0, 0)
 }
 
-/// Stack of a guest thread's host thread: an engine may compile there and make a host call of each
-/// guest call. The host gives it memory as it is touched.
-const STACK: usize = 64 << 20;
+/// Stack of a guest thread's host thread: an engine may compile there. The host gives it memory as
+/// it is touched.
+const STACK: usize = 8 << 20;
 
 /// vfork with shared memory: what the child stores (posix_spawn's error) the parent sees.
 fn vfork_with(c: &mut Call<'_>, flags: u64, stack: u64, child_tid: u64, tls: u64) -> SysResult {

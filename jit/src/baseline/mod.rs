@@ -31,7 +31,7 @@ use dynasmrt::SimpleAssembler;
 
 use crate::abi::{ExitKind, word};
 use crate::analysis::Bounds;
-use crate::code::{Arena, ArenaError};
+use crate::code::{Arena, ArenaError, Stack};
 use crate::fault::{self, Zone};
 use crate::opt::{Mode, Opt};
 use crate::runtime::{Runtime, step_at_pc};
@@ -117,6 +117,8 @@ struct Compiled {
 pub struct Baseline {
     host: Host,
     arena: Arena,
+    /// Regions that baseline code leads to make their guest calls here.
+    stack: Stack,
     stubs: Stubs,
     spaces: Vec<(Mode, Links)>,
     /// By address of host code.
@@ -163,6 +165,7 @@ impl Baseline {
         let mut arena = Arena::new(size)?;
         Ok(Baseline {
             host,
+            stack: Stack::new()?,
             stubs: Stubs::make(&mut arena)?,
             arena,
             spaces: Vec::new(),
@@ -409,7 +412,8 @@ impl Baseline {
         self.runtime.vcpu = vcpu;
         let engine = &mut vcpu.cpu.engine;
         engine[word::RUNTIME] = &raw mut *self.runtime as u64;
-        engine[word::STACK_LIMIT] = fault::stack_limit();
+        engine[word::STACK_LIMIT] = self.stack.limit();
+        engine[word::STACK_TOP] = self.stack.top();
         engine[word::COUNT_LIMIT] = end;
         engine[word::WINDOW] = WINDOW_SIZE;
         engine[word::BASE] = vcpu.mem.host_base();

@@ -123,6 +123,7 @@ impl Stubs {
             ; push rbp ; push rbx ; push r12 ; push r13 ; push r14 ; push r15
             ; sub rsp, 8
             ; mov [rdi + abi::word_offset(word::HOST_SP)], rsp
+            ; mov rsp, [rdi + abi::word_offset(word::STACK_TOP)]
             ; lea rbp, [rdi + BIAS]
             ; mov rax, rsi
         );
@@ -136,6 +137,7 @@ impl Stubs {
         m.save();
         let leave_saved = m.here();
         dynasm!(m.asm ; .arch x64
+            ; mov rsp, [DWORD rbp + word_disp(word::HOST_SP)]
             ; add rsp, 8
             ; pop r15 ; pop r14 ; pop r13 ; pop r12 ; pop rbx ; pop rbp
             ; ret

@@ -1,7 +1,9 @@
-//! Host code and how control reaches it: the arena, entry slots, the jump cache.
+//! Host code and how control reaches it: the arena, its stack, entry slots, the jump cache.
 
 mod arena;
+mod stack;
 mod table;
 
 pub use arena::{Arena, ArenaError};
+pub use stack::Stack;
 pub use table::{CodeTable, JUMP_CACHE_ENTRIES, JUMP_CACHE_FOLD, Slot};

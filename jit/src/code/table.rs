@@ -20,9 +20,9 @@ pub struct Slot {
 
 /// Entries of the jump cache, a power of two. The index is `(pc >> 2 ^ pc >> JUMP_CACHE_FOLD)` modulo
 /// this number, in compiled code too.
-pub const JUMP_CACHE_ENTRIES: usize = 4096;
+pub const JUMP_CACHE_ENTRIES: usize = 16384;
 /// See [`JUMP_CACHE_ENTRIES`].
-pub const JUMP_CACHE_FOLD: u32 = 10;
+pub const JUMP_CACHE_FOLD: u32 = 12;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

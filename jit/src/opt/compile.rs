@@ -111,15 +111,19 @@ impl Compiler {
         }
         assert!(code.buffer.relocs().is_empty(), "a region refers to absolute addresses only");
         let bytes = code.code_buffer();
-        let start = arena.place(bytes, 16, 0)? as u64;
         let lowest = emit::lowest_pc(region);
-        let pcs = code
+        let pcs: Vec<(u32, u32, u64)> = code
             .buffer
             .get_srclocs_sorted()
             .iter()
             .filter(|s| !s.loc.is_default())
-            .map(|s| (s.start, s.end, lowest + (u64::from(s.loc.bits()) << 2)))
+            .map(|s| (s.start, s.end, emit::pc_of(lowest, s.loc)))
             .collect();
+        // Cranelift aligns no blocks; a tight loop that straddles fetch lines can take twice as long.
+        let head = region.innermost_loop().map(|b| b.pc);
+        let anchor = pcs.iter().find(|(_, _, pc)| Some(*pc) == head).map(|(start, ..)| *start);
+        let (align, anchor) = anchor.map_or((16, 0), |offset| (64, offset as usize));
+        let start = arena.place(bytes, align, anchor)? as u64;
         Ok(Code { start, end: start + bytes.len() as u64, pcs, kept })
     }
 }
@@ -146,6 +150,10 @@ impl Linker for TableLinker<'_> {
 
     fn jump_cache(&self) -> u64 {
         self.table.jump_cache() as u64
+    }
+
+    fn table(&mut self) -> u64 {
+        &raw mut *self.table as u64
     }
 
     fn keep(&mut self, insn: &Insn) -> u64 {

@@ -39,6 +39,8 @@ pub trait Linker {
     fn slot(&mut self, pc: u64) -> u64;
     /// The jump cache.
     fn jump_cache(&self) -> u64;
+    /// The table of all code of this mode.
+    fn table(&mut self) -> u64;
     /// A stable address for an instruction that the code hands to the interpreter.
     fn keep(&mut self, insn: &Insn) -> u64;
 }
@@ -88,9 +90,15 @@ pub fn signature() -> Signature {
     sig
 }
 
-/// Source location that stands for a guest pc of this region.
+/// Source location that stands for a guest pc of this region. Even numbers only: the compiler keeps
+/// differences, and one of -1 it would take for no location.
 fn srcloc(region: &Region, pc: u64) -> SourceLoc {
-    SourceLoc::new((pc.wrapping_sub(lowest_pc(region)) >> 2) as u32)
+    SourceLoc::new((pc.wrapping_sub(lowest_pc(region)) >> 1) as u32)
+}
+
+/// The guest pc that a source location stands for.
+pub fn pc_of(lowest: u64, loc: SourceLoc) -> u64 {
+    lowest + (u64::from(loc.bits()) << 1)
 }
 
 /// The lowest guest pc of a region: what source locations count from.
@@ -220,9 +228,8 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     /// Leaves if somebody asks for it; `counted` instructions from the current pc are not done.
     fn poll(&mut self, counted: usize) {
-        // Atomic, which costs nothing on this host: Cranelift takes a plain load that nothing in the
-        // loop stores to for the one before the loop, and neither this flag nor what the guest waits
-        // for would ever be looked at again.
+        // Atomic, so that neither this load nor a guest's load in a loop that waits for another
+        // thread is merged with one from before the loop.
         let at = self.b.ins().iadd_imm_s(self.cpu, offset_of!(Cpu, poll) as i64);
         let poll = self.b.ins().atomic_load(I32, STATE, at);
         self.cold_if(poll, |t| t.stop(ExitKind::Poll, counted));

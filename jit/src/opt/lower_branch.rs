@@ -8,6 +8,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use super::emit::{STATE, Translator};
 use crate::code::{JUMP_CACHE_ENTRIES, JUMP_CACHE_FOLD};
 use crate::region::Term;
+use crate::runtime;
 
 impl Translator<'_, '_> {
     /// The terminator of the block that the current instruction ends.
@@ -70,7 +71,7 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// Host code for a guest pc known at run time; a miss leaves to the dispatcher.
+    /// Host code for a guest pc known at run time; what is not compiled is the dispatcher's.
     fn find_code(&mut self, target: Value) -> Value {
         let cache = self.iconst(self.linker.jump_cache() as i64);
         // The index times four, before it is scaled by the entry's sixteen bytes.
@@ -81,8 +82,16 @@ impl Translator<'_, '_> {
         let index = self.b.ins().ishl_imm_u(index, 2);
         let entry = self.b.ins().iadd(cache, index);
         let pc = self.b.ins().load(I64, STATE, entry, 0);
+        let code = self.b.ins().load(I64, STATE, entry, 8);
         let miss = self.b.ins().icmp(IntCC::NotEqual, pc, target);
-        self.cold_if(miss, |t| t.return_to(target));
-        self.b.ins().load(I64, STATE, entry, 8)
+        self.cold_value(miss, code, I64, |t| {
+            let table = t.linker.table();
+            let table = t.iconst(table as i64);
+            let find = runtime::find_code as *const () as u64;
+            let [code, _] = t.call_host(find, [table, target, target, target]);
+            let none = t.b.ins().icmp_imm_s(IntCC::Equal, code, 0);
+            t.cold_if(none, |t| t.return_to(target));
+            code
+        })
     }
 }

@@ -58,7 +58,10 @@ impl Translator<'_, '_> {
             S8addl => self.scaled_longword(a, b, 3, |t, a, b| t.b.ins().iadd(a, b)),
             S4subl => self.scaled_longword(a, b, 2, |t, a, b| t.b.ins().isub(a, b)),
             S8subl => self.scaled_longword(a, b, 3, |t, a, b| t.b.ins().isub(a, b)),
-            Addq => self.b.ins().iadd(a, b),
+            Addq => self
+                .add_carry(a, b)
+                .or_else(|| self.add_carry(b, a))
+                .unwrap_or_else(|| self.b.ins().iadd(a, b)),
             Subq => self.b.ins().isub(a, b),
             S4addq | S8addq => {
                 let a = self.b.ins().ishl_imm_u(a, if insn.op == S4addq { 2 } else { 3 });

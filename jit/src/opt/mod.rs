@@ -6,7 +6,7 @@
 
 mod compile;
 mod emit;
-mod low32;
+mod idiom;
 mod lower;
 mod lower_branch;
 mod lower_byte;
@@ -26,7 +26,7 @@ use axp_emu::isa::{Insn, Kind, Opcode, SINK};
 use axp_emu::mem::{Access, FaultKind, MemFault, WINDOW_SIZE, WindowKind};
 
 use crate::abi::{ExitKind, axp_jit_enter, word};
-use crate::code::{Arena, CodeTable};
+use crate::code::{Arena, CodeTable, Stack};
 use crate::fault::{self, Zone};
 use crate::runtime::{Runtime, step_at_pc};
 
@@ -71,6 +71,7 @@ struct Compiled {
 pub struct Opt {
     compiler: Compiler,
     arena: Arena,
+    stack: Stack,
     /// Code by mode; programs rarely use more than one.
     tables: Tables,
     regions: Vec<Compiled>,
@@ -83,18 +84,18 @@ pub struct Opt {
     stats: EngineStats,
 }
 
-/// A table for each mode in which code was compiled.
+/// A table for each mode in which code was compiled, at a place that its code knows.
 #[derive(Debug, Default)]
-struct Tables(Vec<(Mode, CodeTable)>);
+struct Tables(Vec<(Mode, Box<CodeTable>)>);
 
 impl Tables {
     fn get(&mut self, mode: Mode) -> Option<&mut CodeTable> {
-        self.0.iter_mut().find(|(m, _)| *m == mode).map(|(_, table)| table)
+        self.0.iter_mut().find(|(m, _)| *m == mode).map(|(_, table)| &mut **table)
     }
 
     fn get_or_make(&mut self, mode: Mode) -> &mut CodeTable {
         let at = self.0.iter().position(|(m, _)| *m == mode).unwrap_or_else(|| {
-            self.0.push((mode, CodeTable::default()));
+            self.0.push((mode, Box::default()));
             self.0.len() - 1
         });
         &mut self.0[at].1
@@ -108,6 +109,7 @@ impl Opt {
         Ok(Opt {
             compiler: Compiler::new()?,
             arena: Arena::new(ARENA_SIZE)?,
+            stack: Stack::new()?,
             tables: Tables::default(),
             regions: Vec::new(),
             refused: HashSet::new(),
@@ -236,7 +238,7 @@ impl Opt {
         if let Some(region) = region {
             let offset = (rip - region.code.0) as u32;
             let at = region.pcs.partition_point(|&(_, end, _)| end <= offset);
-            if let Some(&(_, _, pc)) = region.pcs.get(at) {
+            if let Some(&(_, _, pc)) = region.pcs.get(at).filter(|p| p.0 <= offset) {
                 vcpu.cpu.pc = pc;
                 if mode.counted
                     && let Some(&(_, end)) =
@@ -295,7 +297,8 @@ impl Engine for Opt {
         self.runtime.vcpu = vcpu;
         let engine = &mut vcpu.cpu.engine;
         engine[word::RUNTIME] = &raw mut *self.runtime as u64;
-        engine[word::STACK_LIMIT] = fault::stack_limit();
+        engine[word::STACK_LIMIT] = self.stack.limit();
+        engine[word::STACK_TOP] = self.stack.top();
         engine[word::COUNT_LIMIT] = end;
         engine[word::WINDOW] = WINDOW_SIZE;
         engine[word::BASE] = vcpu.mem.host_base();

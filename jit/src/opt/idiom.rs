@@ -1,9 +1,10 @@
-//! Longword arithmetic on 32-bit values: what the low half of a quadword is made of.
+//! What a quadword is made of: looks through definitions for 32-bit values, rotates and carries.
 //!
 //! Alpha keeps longwords sign-extended and builds 32-bit rotates from 64-bit shifts. Looking through
 //! the extensions lets a chain of such instructions become 32-bit host operations; Cranelift's own
 //! rules do not narrow shifts and know no rotate.
 
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode, Value, ValueDef};
 
@@ -106,6 +107,32 @@ impl Translator<'_, '_> {
             return None;
         }
         Some(self.b.ins().rotl_imm_u(x, k))
+    }
+
+    /// `high + carry` where `carry` is CMPULT of a sum with one of its terms: the host's add with
+    /// carry, which Cranelift has as the high half of a 128-bit sum.
+    pub(super) fn add_carry(&mut self, high: Value, carry: Value) -> Option<Value> {
+        let InstructionData::Unary { opcode: Opcode::Uextend, arg } = self.definition(carry)?
+        else {
+            return None;
+        };
+        let InstructionData::IntCompare { cond: IntCC::UnsignedLessThan, args, .. } =
+            self.definition(arg)?
+        else {
+            return None;
+        };
+        let [sum, term] = args;
+        let [p, q] = self.binary(sum, Opcode::Iadd)?;
+        let dfg = &self.b.func.dfg;
+        let [p, q, term] = [p, q, term].map(|v| dfg.resolve_aliases(v));
+        if term != p && term != q || self.constant(q).is_some() || self.constant(p).is_some() {
+            return None;
+        }
+        let zero = self.iconst(0);
+        let a = self.b.ins().iconcat(p, high);
+        let b = self.b.ins().iconcat(q, zero);
+        let wide = self.b.ins().iadd(a, b);
+        Some(self.b.ins().isplit(wide).1)
     }
 
     fn shift(&self, value: Value) -> Option<(Opcode, Value, i64)> {
