@@ -190,7 +190,7 @@ fn compiled_loops_of_every_shape_let_signals_through() {
 fn a_handler_sees_exact_registers_and_goes_on() {
     if let Some(guest) = Guest::dynamic("precise") {
         guest.check(0);
-        guest.check_oracle();
+        guest.check_oracle(0);
     }
 }
 
@@ -198,7 +198,7 @@ fn a_handler_sees_exact_registers_and_goes_on() {
 fn changed_protected_and_unmapped_code_is_noticed() {
     if let Some(guest) = Guest::dynamic("code") {
         guest.check(0);
-        guest.check_oracle();
+        guest.check_oracle(0);
     }
 }
 
