@@ -131,18 +131,17 @@ int main() {
         write(fd[1],"x", 1);
         _exit(5);
     }
-    it.it_interval.tv_usec = 0;
+    got = 0;
     setitimer(ITIMER_REAL, &it, 0);
     char b;
-    got = 0;
     r = read(fd[0], &b, 1);
+    setitimer(ITIMER_REAL, &never, 0);
     printf("restart %d %c %d\n", r, b, got == SIGALRM || got == SIGCHLD);
     int st;
     while (waitpid(c, &st, 0)<0);
     printf("status %x\n", st);
     sa.sa_flags = SA_SIGINFO;
     sigaction(SIGALRM, &sa, 0);
-    it.it_interval.tv_usec = 20000;
     setitimer(ITIMER_REAL, &it, 0);
     r = read(fd[0], &b, 1);
     printf("eintr %d %d\n", r, errno);

@@ -85,6 +85,36 @@ static void traps(void) {
     printf("traps %ld\n", count);
 }
 
+static volatile int flag;
+static volatile int other_flag;
+
+static void on_flag(int s) {
+    flag = 1;
+}
+
+static void *set_flag(void *x) {
+    usleep(10000);
+    other_flag = 1;
+    return 0;
+}
+
+// Loops that only load, of what has been loaded before: by a signal and by another thread.
+static void spins(void) {
+    struct itimerval soon = {{0, 0}, {0, 10000}};
+    pthread_t other;
+    signal(SIGALRM, on_flag);
+    setitimer(ITIMER_REAL, &soon, 0);
+    int before = flag;
+    while (flag == before) {
+    }
+    pthread_create(&other, 0, set_flag, 0);
+    before = other_flag;
+    while (other_flag == before) {
+    }
+    pthread_join(other, 0);
+    printf("spins %d %d\n", flag, other_flag);
+}
+
 static void forks(void) {
     int right = 0;
     for (int i = 0; i < 100; i++) {
@@ -101,6 +131,7 @@ int main() {
     kill_and_pause();
     timer_in_loop();
     traps();
+    spins();
     forks();
     return 0;
 }
