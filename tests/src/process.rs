@@ -24,8 +24,9 @@ pub fn output(command: &mut Command, stdin: &[u8], deadline: Duration) -> Option
         .unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let group = Pid::from_child(&child);
     // The program may end without reading; what is written here fits into a pipe.
-    let _ = child.stdin.take()?.write_all(stdin);
-    let (mut out, mut err) = (child.stdout.take()?, child.stderr.take()?);
+    let _ = child.stdin.take().expect("piped above").write_all(stdin);
+    let mut out = child.stdout.take().expect("piped above");
+    let mut err = child.stderr.take().expect("piped above");
     let read = |pipe: &mut dyn Read| {
         let mut bytes = Vec::new();
         let _ = pipe.read_to_end(&mut bytes);

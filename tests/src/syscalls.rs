@@ -32,11 +32,14 @@ fn state(row: &Syscall, handler: &str) -> &'static str {
     }
 }
 
+/// A heading of the table with the numbers and handler texts of its rows.
+type Topic = (String, Vec<(u64, String)>);
+
 /// Headings of the table, each with the numbers and handler texts of its rows.
-fn topics(source: &str) -> Result<Vec<(String, Vec<(u64, String)>)>> {
+fn topics(source: &str) -> Result<Vec<Topic>> {
     let start = source.find("$consumer! {").context("the table's beginning")?;
     let end = start + source[start..].find("macro_rules!").context("the table's end")?;
-    let mut topics: Vec<(String, Vec<(u64, String)>)> = Vec::new();
+    let mut topics: Vec<Topic> = Vec::new();
     // Rows and headings have the same indentation, a row's second line and its comments a deeper one.
     let lines = source[start..end].lines().filter_map(|line| line.strip_prefix("            "));
     for line in lines {
