@@ -115,7 +115,7 @@ pub struct RunArgs {
     /// Set a variable of the guest's environment; without `=`, remove it
     #[arg(short = 'E', value_name = "VAR=VAL")]
     pub env: Vec<OsString>,
-    /// The guest's argv[0] [default: PROG]
+    /// The name that the guest is called by, its argument 0 [default: PROG]
     #[arg(short = '0', value_name = "ARGV0")]
     pub argv0: Option<OsString>,
     /// Print instructions, MIPS, times and code size on standard error at the end

@@ -25,7 +25,7 @@ pub struct RunOptions {
     pub sysroot: Option<PathBuf>,
     /// Changes to the environment that the guest inherits, in order; `None` removes the variable.
     pub env: Vec<(OsString, Option<OsString>)>,
-    /// The guest's argv[0], if it is not `program`.
+    /// The guest's argument 0, if it is not `program`.
     pub argv0: Option<OsString>,
     /// Print the statistics on standard error.
     pub stats: bool,
@@ -33,7 +33,7 @@ pub struct RunOptions {
     pub stats_json: Option<PathBuf>,
     /// The Alpha program; an existing file, not yet read.
     pub program: PathBuf,
-    /// Its arguments, argv[1] onwards.
+    /// Its arguments from 1 onwards.
     pub args: Vec<OsString>,
 }
 
