@@ -11,7 +11,8 @@
     .set noreorder
     .text
 
-/* Quotient of $24 / $25 to $0 and remainder to $1; changes $2, $27, $28. \tag makes labels unique. */
+/* Quotient of $24 / $25 to $0 and remainder to $1; changes $2 and $27;
+ * $28 is the address of the tables. */
     .macro DIVIDE
     beq     $25,div_zero
     br      $28,div_tables\@
@@ -51,11 +52,11 @@ div_tables\@:
     subq    $24,$1,$1
 div_more\@:
     cmpule  $25,$1,$2
-    subq    $1,$25,$28
-    addq    $0,$2,$0
-    cmovne  $2,$28,$1
-    cmpule  $25,$1,$2
-    bne     $2,div_more\@
+    beq     $2,div_done\@
+    subq    $1,$25,$1
+    addq    $0,1,$0
+    br      $31,div_more\@
+div_done\@:
     .endm
 
 #ifdef __alpha_bwx__

@@ -13,8 +13,6 @@ use std::mem::offset_of;
 use axp_emu::cpu::Cpu;
 use axp_emu::isa::RegSet;
 
-use crate::region::{Block, Target, Term};
-
 /// Guest integer registers passed to a region, in the order of the host's argument registers
 /// RSI, RDX, RCX, R8, R9 (RDI is the [`Cpu`] pointer): SP, first two arguments, RA, first saved.
 pub const ARGS: [u8; 5] = [30, 16, 17, 26, 9];
@@ -123,17 +121,6 @@ pub const fn arg_set() -> RegSet {
 /// [`RESULTS`] as a set.
 pub const fn result_set() -> RegSet {
     set_of(&RESULTS)
-}
-
-/// Registers that a block's own edges out of the region pass on.
-pub fn result_set_if_leaving(block: &Block) -> RegSet {
-    let out = |t: Target| matches!(t, Target::Out(_));
-    let leaves = match block.term {
-        Term::Goto(t) => out(t),
-        Term::Cond { taken, fall } => out(taken) || out(fall),
-        _ => true,
-    };
-    if leaves { arg_set() } else { RegSet::NONE }
 }
 
 // The entry trampoline changes to the engine's own stack, so that how deep guest calls nest does not

@@ -5,7 +5,7 @@ use axp_emu::isa::{Insn, Kind, Opcode, RegSet, ZERO};
 use axp_emu::mem::GUARD_SIZE;
 
 use crate::abi;
-use crate::region::{self, Block, Region, Term};
+use crate::region::{Block, Region, Term};
 
 /// What is known on entry to each block of a region, in block order.
 pub struct Facts {
@@ -13,6 +13,9 @@ pub struct Facts {
     pub dirty_in: Vec<RegSet>,
     /// Registers whose value is used later, exits included.
     pub live_in: Vec<RegSet>,
+    /// The same after the last instruction of each block.
+    live_out: Vec<RegSet>,
+    observed: bool,
     /// Bounds on integer registers used as addresses.
     pub bounds_in: Vec<Bounds>,
     /// Integer registers to be checked against the window on each edge that enters the block from
@@ -21,18 +24,38 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Analyses a region. `can_exit` says of a block whether it may leave other than at its end.
-    pub fn of(region: &Region, is_access: impl Fn(&Insn) -> bool) -> Facts {
+    /// Analyses a region. With `observed`, what leaves in the middle of a block owes every register.
+    pub fn of(region: &Region, observed: bool, is_access: impl Fn(&Insn) -> bool) -> Facts {
         let dirty_in = dirty(region);
-        let live_in = live(region, &dirty_in);
+        let (live_in, live_out) = live(region, &dirty_in, observed);
         let (bounds_in, entry_checks) = bounds(region, is_access);
-        Facts { dirty_in, live_in, bounds_in, entry_checks }
+        Facts { dirty_in, live_in, live_out, observed, bounds_in, entry_checks }
+    }
+
+    /// Registers that whoever goes on at block `b` needs.
+    pub fn live_into(&self, b: usize) -> RegSet {
+        if self.observed { RegSet::ALL } else { self.live_in[b] }
+    }
+
+    /// Registers that whoever goes on before each instruction of block `b`, or after the last, needs.
+    pub fn live(&self, b: usize, block: &Block) -> Vec<RegSet> {
+        if self.observed {
+            return vec![RegSet::ALL; block.insns.len() + 1];
+        }
+        let mut live = self.live_out[b];
+        let mut all = vec![live];
+        for i in (0..block.insns.len()).rev() {
+            live = live_before(block, i, live, self.observed);
+            all.push(live);
+        }
+        all.reverse();
+        all
     }
 }
 
 /// All writes of a block.
 pub fn writes(block: &Block) -> RegSet {
-    block.insns.iter().fold(RegSet::NONE, |set, i| set.union(region::writes(i)))
+    (0..block.insns.len()).fold(RegSet::NONE, |set, i| set.union(block.writes(i)))
 }
 
 fn dirty(region: &Region) -> Vec<RegSet> {
@@ -57,44 +80,51 @@ fn dirty(region: &Region) -> Vec<RegSet> {
     dirty_in
 }
 
-/// Every block can leave in its middle (a trap, a window check, a poll), where the registers that
-/// are dirty are written back: so what is dirty on entry is live on entry.
-fn live(region: &Region, dirty_in: &[RegSet]) -> Vec<RegSet> {
+/// Registers live on entry to and at the end of each block. Where control leaves the region for
+/// other guest code, all that differs from memory is live. Every block can also leave in its middle
+/// (a trap, a window check, a poll); if that is observed, what is dirty there is live as well.
+fn live(region: &Region, dirty_in: &[RegSet], observed: bool) -> (Vec<RegSet>, Vec<RegSet>) {
     let n = region.blocks.len();
     let mut live_in = vec![RegSet::NONE; n];
+    let mut live_out = vec![RegSet::NONE; n];
     let mut changed = true;
     while changed {
         changed = false;
         for (b, block) in region.blocks.iter().enumerate().rev() {
-            let mut live = match block.term {
-                // What the callee does not return in registers is loaded again after the call.
-                Term::Call { .. } => abi::arg_set(),
-                Term::Ret | Term::Jump | Term::Stop => abi::result_set(),
-                Term::Goto(_) | Term::Cond { .. } => abi::result_set_if_leaving(block),
-            };
+            let mut live = RegSet::NONE;
+            if block.leaves() {
+                live = dirty_in[b].union(writes(block)).union(abi::arg_set());
+                live = live.union(abi::result_set());
+            }
+            // What a callee does not return in registers is loaded again after the call.
             if !matches!(block.term, Term::Call { .. }) {
                 for s in block.successors() {
                     live = live.union(live_in[s]);
                 }
             }
-            for insn in block.insns.iter().rev() {
-                live = live.minus(definite_writes(insn)).union(region::reads(insn));
+            live_out[b] = live;
+            for i in (0..block.insns.len()).rev() {
+                live = live_before(block, i, live, observed);
             }
-            live = live.union(dirty_in[b]).union(abi::result_set());
+            if observed {
+                live = live.union(dirty_in[b]).union(abi::result_set());
+            }
             changed |= live != live_in[b];
             live_in[b] = live;
         }
     }
-    live_in
+    (live_in, live_out)
 }
 
-/// Writes after which the old value is certainly dead. A conditional move reads its target, and an
-/// instruction that may trap leaves the old value visible.
-fn definite_writes(insn: &Insn) -> RegSet {
-    match insn.op.kind() {
-        Kind::Cmov | Kind::Fcmov | Kind::Fp | Kind::AluV => RegSet::NONE,
-        _ => region::writes(insn),
-    }
+/// What is live before an instruction, from what is live after it. A conditional move reads its
+/// target, and an instruction that may trap leaves the old value visible.
+fn live_before(block: &Block, i: usize, after: RegSet, observed: bool) -> RegSet {
+    let dead = match block.insns[i].op.kind() {
+        Kind::Cmov | Kind::Fcmov => RegSet::NONE,
+        Kind::Fp | Kind::AluV if observed => RegSet::NONE,
+        _ => block.writes(i),
+    };
+    after.minus(dead).union(block.reads(i))
 }
 
 /// Not known.
@@ -208,6 +238,13 @@ impl Bounds {
             if !self.covers(r, 0) {
                 self.accessed(r, 0);
             }
+        }
+    }
+
+    /// Effect of a division that the host does for the guest.
+    pub fn divided(&mut self) {
+        for r in [27, 28] {
+            self.set(r, Bound::UNKNOWN);
         }
     }
 
@@ -369,6 +406,9 @@ fn solve(region: &Region, is_access: &impl Fn(&Insn) -> bool, checks: &[u32]) ->
             let Some(mut state) = bounds_in[b].clone() else { continue };
             for insn in &block.insns {
                 state.step(insn, is_access(insn));
+            }
+            if block.division.is_some() {
+                state.divided();
             }
             if matches!(block.term, Term::Call { .. }) {
                 state = Bounds::UNKNOWN;

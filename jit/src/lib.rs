@@ -18,6 +18,7 @@ pub mod analysis;
 pub mod auto;
 pub mod baseline;
 pub mod code;
+pub mod divide;
 mod fault;
 pub mod opt;
 pub mod region;

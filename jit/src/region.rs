@@ -6,9 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use axp_emu::cpu::Vcpu;
+use axp_emu::cpu::{UnalignedPolicy, Vcpu};
 use axp_emu::isa::{Insn, Kind, Opcode, Osf, PalVariant, RegSet, ZERO, decode};
 use axp_emu::mem::{AddressSpace, PAGE_SIZE};
+
+use crate::divide::{self, Division};
 
 /// Where an edge of the control-flow graph leads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,12 +60,40 @@ pub struct Block {
     pub term: Term,
     /// Some edge to this block goes backwards.
     pub loop_head: bool,
+    /// The last instruction calls this routine, whose work the host does in its place.
+    pub division: Option<Division>,
 }
 
 impl Block {
+    /// Registers that instruction `i` reads, or the routine that it calls.
+    pub fn reads(&self, i: usize) -> RegSet {
+        match self.division {
+            Some(_) if i + 1 == self.insns.len() => RegSet { int: divide::READS, fp: 0 },
+            _ => reads(&self.insns[i]),
+        }
+    }
+
+    /// Registers that instruction `i` writes, or the routine that it calls.
+    pub fn writes(&self, i: usize) -> RegSet {
+        match self.division {
+            Some(_) if i + 1 == self.insns.len() => RegSet { int: divide::WRITES, fp: 0 },
+            _ => writes(&self.insns[i]),
+        }
+    }
+
     /// Address after the last instruction.
     pub fn end(&self) -> u64 {
         self.pc + 4 * self.insns.len() as u64
+    }
+
+    /// Whether control may leave the region at the block's end.
+    pub fn leaves(&self) -> bool {
+        let out = |t: Target| matches!(t, Target::Out(_));
+        match self.term {
+            Term::Goto(t) => out(t),
+            Term::Cond { taken, fall } => out(taken) || out(fall),
+            Term::Call { .. } | Term::Ret | Term::Jump | Term::Stop => true,
+        }
     }
 
     /// Successors inside the region.
@@ -123,6 +153,7 @@ impl Region {
     /// Address ranges of guest code that the region was made from.
     pub fn ranges(&self) -> Vec<(u64, u64)> {
         let mut all: Vec<_> = self.blocks.iter().map(|b| (b.pc, b.end())).collect();
+        all.extend(self.blocks.iter().filter_map(|b| b.division).flat_map(|d| d.ranges));
         all.sort_unstable();
         let mut merged: Vec<(u64, u64)> = Vec::new();
         for (start, end) in all {
@@ -175,6 +206,8 @@ enum Flow {
     Cond(u64),
     Call,
     Leave,
+    /// A call whose work the host does.
+    Divide(Division),
 }
 
 /// Where an instruction stands: a leaf that is inlined stands once for each place that calls it.
@@ -197,6 +230,8 @@ struct Selector<'a> {
     /// Leaves that have been looked at: size, or `None` if it is none.
     leaves: HashMap<(u64, u8), Option<usize>>,
     inlined: usize,
+    /// Division routines, `None` for callees that are none. Nothing is taken in in counted runs.
+    divisions: Option<HashMap<u64, Option<Division>>>,
 }
 
 /// Selects the region that starts at `entry`, of at most about `limit` instructions. With `inline`,
@@ -211,6 +246,7 @@ pub fn select(vcpu: &Vcpu, entry: u64, limit: usize, inline: bool) -> Region {
         returns: vec![0],
         leaves: HashMap::new(),
         inlined: if inline { 0 } else { INLINE_LIMIT },
+        divisions: inline.then(HashMap::new),
     };
     let mut count = 0;
     while let Some((context, start)) = s.work.pop() {
@@ -233,7 +269,7 @@ pub fn select(vcpu: &Vcpu, entry: u64, limit: usize, inline: bool) -> Region {
                     s.lead((context, taken));
                     s.lead((context, pc + 4));
                 }
-                Flow::Call => s.lead((context, pc + 4)),
+                Flow::Call | Flow::Divide(_) => s.lead((context, pc + 4)),
                 Flow::Leave => {}
             }
             break;
@@ -261,8 +297,14 @@ impl Selector<'_> {
             None => Flow::Next,
             Some(Ender::Goto) => Flow::Goto((context, insn.branch_target(pc))),
             Some(Ender::Cond) => Flow::Cond(insn.branch_target(pc)),
-            Some(Ender::Call) if insn.op == Opcode::Bsr && context == 0 => {
+            Some(Ender::Call) if insn.op == Opcode::Bsr => {
                 let callee = insn.branch_target(pc);
+                if let Some(division) = self.division(callee, insn.a) {
+                    return Flow::Divide(division);
+                }
+                if context != 0 {
+                    return Flow::Call;
+                }
                 match self.leaf(callee, insn.a) {
                     Some(size) if self.inlined + size <= INLINE_LIMIT => {
                         self.inlined += size;
@@ -277,6 +319,16 @@ impl Selector<'_> {
             Some(Ender::Leave) if context != 0 => Flow::Goto((0, self.returns[context as usize])),
             Some(Ender::Leave) => Flow::Leave,
         }
+    }
+
+    /// The division routine at `callee`, if it is one and calls may be replaced.
+    fn division(&mut self, callee: u64, link: u8) -> Option<Division> {
+        if link != divide::LINK || self.vcpu.unaligned == UnalignedPolicy::Trap {
+            return None;
+        }
+        let fetcher = &mut self.fetcher;
+        let known = self.divisions.as_mut()?.entry(callee);
+        *known.or_insert_with(|| divide::recognise(callee, |pc| fetcher.word(pc)))
     }
 
     /// Size of the function at `start` if it is a small leaf that keeps its return address in
@@ -299,8 +351,15 @@ impl Selector<'_> {
                     return None;
                 }
                 let insn = self.decode(pc)?;
-                if writes(&insn).int & 1 << link != 0 {
+                let divides = insn.op == Opcode::Bsr
+                    && self.division(insn.branch_target(pc), insn.a).is_some();
+                let written = if divides { divide::WRITES } else { writes(&insn).int };
+                if written & 1 << link != 0 {
                     return None;
+                }
+                if divides {
+                    pc += 4;
+                    continue;
                 }
                 match ender(&insn) {
                     None => {}
@@ -390,6 +449,7 @@ fn build(entry: Place, found: &BTreeMap<Place, Found>, leaders: &BTreeSet<Place>
     let mut blocks: Vec<Block> = Vec::with_capacity(starts.len());
     for &(context, start) in &starts {
         let mut insns = Vec::new();
+        let mut division = None;
         let mut pc = start;
         let term = loop {
             match found.get(&(context, pc)) {
@@ -407,6 +467,10 @@ fn build(entry: Place, found: &BTreeMap<Place, Found>, leaders: &BTreeSet<Place>
                             let callee = (insn.op == Opcode::Bsr).then(|| insn.branch_target(pc));
                             break Term::Call { callee, ret: target((context, next)) };
                         }
+                        Flow::Divide(routine) => {
+                            division = Some(routine);
+                            break Term::Goto(target((context, next)));
+                        }
                         Flow::Leave if insn.op == Opcode::Ret => break Term::Ret,
                         Flow::Leave => break Term::Jump,
                     }
@@ -419,7 +483,7 @@ fn build(entry: Place, found: &BTreeMap<Place, Found>, leaders: &BTreeSet<Place>
                 None => break Term::Goto(Target::Out(pc)),
             }
         };
-        blocks.push(Block { pc: start, insns, term, loop_head: false });
+        blocks.push(Block { pc: start, insns, term, loop_head: false, division });
     }
     let entry = starts.binary_search(&entry).unwrap_or(0);
     reorder(blocks, entry)
@@ -471,7 +535,8 @@ fn reorder(mut blocks: Vec<Block>, entry: usize) -> Region {
                 Term::Call { callee, ret } => Term::Call { callee, ret: renumber(ret) },
                 other => other,
             };
-            Block { pc: b.pc, insns: std::mem::take(&mut b.insns), term, loop_head: heads[old] }
+            let (insns, division) = (std::mem::take(&mut b.insns), b.division);
+            Block { pc: b.pc, insns, term, loop_head: heads[old], division }
         })
         .collect();
     Region { blocks }

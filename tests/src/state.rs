@@ -39,6 +39,8 @@ pub struct TestMachine {
     pub vcpu: Vcpu,
     /// What [`Vcpu::precise`] is after a reset.
     pub precise: bool,
+    /// What [`Vcpu::observed`] is after a reset.
+    pub observed: bool,
     /// The host's door to read-only memory.
     door: File,
     /// Code memory that is all [`STOP`].
@@ -68,7 +70,7 @@ impl TestMachine {
         let vcpu = Vcpu::new(Arc::new(mem), CpuModel::default());
         let door = OpenOptions::new().write(true).open("/proc/self/mem").expect("/proc/self/mem");
         let stops = STOP.to_le_bytes().repeat(CODE_SIZE as usize / 4);
-        let mut machine = TestMachine { vcpu, precise: true, door, stops };
+        let mut machine = TestMachine { vcpu, precise: true, observed: true, door, stops };
         machine.vcpu.precise = true;
         machine.load(&[]);
         machine
@@ -104,6 +106,7 @@ impl TestMachine {
         mem.zero_bytes(DATA, DATA_SIZE).expect("data memory is mapped");
         self.vcpu = Vcpu::new(mem, model);
         self.vcpu.precise = self.precise;
+        self.vcpu.observed = self.observed;
         self.vcpu.cpu.pc = CODE;
     }
 

@@ -101,6 +101,11 @@ pub struct Vcpu {
     /// a handler of the guest, a debugger. Otherwise an engine owes `pc` and the address only,
     /// since such a fault ends the program. May be changed between two calls of an engine.
     pub precise: bool,
+    /// Whether somebody may look at the registers other than by executing on from `pc`: a signal
+    /// handler of the guest at its frame, a debugger, a test. If not, an engine that stops between
+    /// two instructions owes only the registers that the code ahead of it can still read. Faults
+    /// are a matter of `precise`. May be changed between two calls of an engine.
+    pub observed: bool,
     /// Whether unaligned data trap. May be changed between two calls of an engine.
     pub unaligned: UnalignedPolicy,
     /// Set by an engine when it is entered: instructions are being counted in `cpu.count`, and
@@ -126,6 +131,7 @@ impl Vcpu {
             model,
             pal: PalVariant::Osf1,
             precise: false,
+            observed: true,
             unaligned: UnalignedPolicy::default(),
             counted: false,
         }

@@ -276,6 +276,9 @@ impl RegSet {
     /// The empty set.
     pub const NONE: RegSet = RegSet { int: 0, fp: 0 };
 
+    /// All registers.
+    pub const ALL: RegSet = RegSet { int: !(1 << ZERO), fp: !(1 << ZERO) };
+
     const fn with_int(self, r: u8) -> RegSet {
         if r < ZERO { RegSet { int: self.int | 1 << r, ..self } } else { self }
     }
@@ -292,6 +295,12 @@ impl RegSet {
     /// Members of `self` that are not in `o`.
     pub const fn minus(self, o: RegSet) -> RegSet {
         RegSet { int: self.int & !o.int, fp: self.fp & !o.fp }
+    }
+
+    /// Registers in both sets.
+    #[must_use]
+    pub const fn intersection(self, o: RegSet) -> RegSet {
+        RegSet { int: self.int & o.int, fp: self.fp & o.fp }
     }
 }
 

@@ -339,6 +339,8 @@ impl Linux {
         let image = stack::build(&mem, stack_top, options.model, &argv, &envp, &facts)?;
 
         let mut vcpu = Vcpu::new(mem.clone(), options.model);
+        // A new program has no handlers.
+        vcpu.observed = false;
         vcpu.cpu.pc = linker.as_ref().map_or(program.entry, |l| l.entry);
         vcpu.cpu.r[30] = image.sp;
 

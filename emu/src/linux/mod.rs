@@ -251,6 +251,7 @@ impl Environment for Linux {
         }
         vcpu.unaligned = osf::unaligned_policy(self);
         vcpu.precise = self.process.precise.load(Ordering::Acquire);
+        vcpu.observed = vcpu.precise || self.process.observed.load(Ordering::Acquire);
         match self.task.stop {
             None => Flow::Continue,
             Some(outcome) => {

@@ -46,6 +46,10 @@ pub struct Process {
     pub(super) actions: Mutex<[Action; 65]>,
     /// The guest can see the registers at a fault: it handles SIGSEGV or SIGBUS.
     pub(super) precise: AtomicBool,
+    /// Whether some signal has a handler, which can look at registers ([`Vcpu::observed`]).
+    ///
+    /// [`Vcpu::observed`]: crate::cpu::Vcpu::observed
+    pub(super) observed: AtomicBool,
     pub(super) threads: Mutex<Threads>,
     pub(super) thread_ended: Condvar,
     /// Calls without an implementation: number and how often.
@@ -138,6 +142,7 @@ impl Process {
             brk: Arc::new(Mutex::new(Brk { start: parts.brk, now: parts.brk })),
             actions: Mutex::new(actions),
             precise: AtomicBool::new(false),
+            observed: AtomicBool::new(false),
             threads: Mutex::default(),
             thread_ended: Condvar::new(),
             unknown: Mutex::default(),
@@ -191,6 +196,7 @@ impl Process {
             brk: self.brk.clone(),
             actions: Mutex::new(*lock(&self.actions)),
             precise: AtomicBool::new(self.precise.load(Ordering::Acquire)),
+            observed: AtomicBool::new(self.observed.load(Ordering::Acquire)),
             threads: Mutex::new(Threads { alive: vec![tid], end: None }),
             thread_ended: Condvar::new(),
             unknown: Mutex::default(),

@@ -324,9 +324,12 @@ impl Linux {
     pub(super) fn set_action(&mut self, signal: i32, action: Action) {
         let mut actions = lock(&self.process.actions);
         actions[signal as usize] = action;
-        let handled = [sig::SEGV, sig::BUS].iter().any(|&s| actions[s as usize].handler > SIG_IGN);
+        let is_handled = |action: &Action| action.handler > SIG_IGN;
+        let handled = [sig::SEGV, sig::BUS].iter().any(|&s| is_handled(&actions[s as usize]));
+        let observed = actions.iter().any(is_handled);
         drop(actions);
         self.process.precise.store(handled, Ordering::Release);
+        self.process.observed.store(observed, Ordering::Release);
         let host = abi::signal_to_host(signal);
         let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE];
         if faults.contains(&host) || host == host::poke_signal() {

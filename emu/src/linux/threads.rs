@@ -158,6 +158,7 @@ fn exit_status(process: &Process) -> i32 {
 fn child_vcpu(parent: &Vcpu, flags: u64, stack: u64, tls: u64) -> Vcpu {
     let mut vcpu = Vcpu::new(parent.mem.clone(), parent.model);
     (vcpu.pal, vcpu.unaligned) = (parent.pal, parent.unaligned);
+    (vcpu.precise, vcpu.observed) = (parent.precise, parent.observed);
     let cpu = &mut vcpu.cpu;
     (cpu.r, cpu.f) = (parent.cpu.r, parent.cpu.f);
     (cpu.pc, cpu.fpcr, cpu.unique) = (parent.cpu.pc, parent.cpu.fpcr, parent.cpu.unique);

@@ -84,7 +84,7 @@ impl Compiler {
         self.context.clear();
         self.context.func =
             Function::with_name_signature(UserFuncName::default(), emit::signature());
-        let facts = Facts::of(region, super::is_access);
+        let facts = Facts::of(region, mode.observed, super::is_access);
         let mut linker = TableLinker { table, arena, kept: Vec::new(), error: None };
         let builder = FunctionBuilder::new(&mut self.context.func, &mut self.frontend);
         let builder = Translator::translate(builder, region, &facts, mode, model, &mut linker);

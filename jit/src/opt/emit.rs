@@ -25,6 +25,8 @@ pub struct Mode {
     pub based: bool,
     /// Registers are in memory at every access that can fault.
     pub precise: bool,
+    /// Somebody may look at the registers whenever a region is left.
+    pub observed: bool,
     /// Data that are not naturally aligned trap.
     pub strict: bool,
     /// FPCR gives denormal operands a meaning (a trap, or zero) that the host's FPU does not see.
@@ -76,6 +78,8 @@ pub struct Translator<'a, 'f> {
     pub(super) current: usize,
     /// Address of the current instruction.
     pub(super) pc: u64,
+    /// Registers that whoever goes on at the current pc needs.
+    live: RegSet,
     /// Instructions of the current block that follow the current one.
     pub(super) after: usize,
     /// The last CMPTxx of this block: its target register and its truth.
@@ -103,7 +107,8 @@ pub fn pc_of(lowest: u64, loc: SourceLoc) -> u64 {
 
 /// The lowest guest pc of a region: what source locations count from.
 pub fn lowest_pc(region: &Region) -> u64 {
-    region.blocks.iter().map(|b| b.pc).min().unwrap_or(0)
+    let divisions = region.blocks.iter().filter_map(|b| b.division).map(|d| d.entry);
+    region.blocks.iter().map(|b| b.pc).chain(divisions).min().unwrap_or(0)
 }
 
 impl<'a, 'f> Translator<'a, 'f> {
@@ -153,6 +158,7 @@ impl<'a, 'f> Translator<'a, 'f> {
             in_cold: false,
             current: 0,
             pc: region.entry(),
+            live: RegSet::ALL,
             after: 0,
             compare: None,
         };
@@ -201,6 +207,8 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.compare = None;
         self.pc = block.pc;
         self.b.set_srcloc(srcloc(self.region, block.pc));
+        let live = self.facts.live(i, block);
+        self.live = live[0];
         if self.mode.counted && !block.insns.is_empty() {
             self.count(block.insns.len());
         }
@@ -209,6 +217,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         }
         for (n, insn) in block.insns.iter().enumerate() {
             self.pc = block.pc + 4 * n as u64;
+            self.live = live[n];
             self.after = block.insns.len() - n - 1;
             self.b.set_srcloc(srcloc(self.region, self.pc));
             self.lower(insn);
@@ -220,6 +229,7 @@ impl<'a, 'f> Translator<'a, 'f> {
             }
             Term::Stop => {
                 self.pc = block.end();
+                self.live = live[block.insns.len()];
                 self.stop(ExitKind::Step, 0);
             }
             _ => {}
@@ -324,6 +334,11 @@ impl<'a, 'f> Translator<'a, 'f> {
         }
     }
 
+    /// Attributes what is emitted from now on to another guest pc.
+    pub(super) fn attribute(&mut self, pc: u64) {
+        self.b.set_srcloc(srcloc(self.region, pc));
+    }
+
     // Memory image of registers
 
     fn load_registers(&mut self, set: RegSet) {
@@ -425,6 +440,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         let kind = self.iconst(kind as i64);
         self.store_word(word::EXIT, kind);
         let stopped = self.iconst(STOPPED as i64);
+        self.dirty = self.dirty.intersection(self.live);
         self.return_to(stopped);
     }
 
@@ -494,15 +510,16 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     /// On the way into a loop, checks the addresses that it starts from, so that it need not.
     fn check_entry(&mut self, b: usize) {
-        let pc = self.pc;
+        let (pc, live) = (self.pc, self.live);
         for r in self.entry_checks(b) {
             self.pc = self.region.blocks[b].pc;
+            self.live = self.facts.live_into(b);
             let value = self.get(r);
             let end = self.load_word(word::WINDOW);
             let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, value, end);
             self.cold_if(outside, |t| t.stop(ExitKind::Step, 0));
         }
-        self.pc = pc;
+        (self.pc, self.live) = (pc, live);
     }
 
     fn edge_done(&mut self, b: usize) {
@@ -561,7 +578,7 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     /// Leaves one instruction to the interpreter and goes on behind it.
     pub(super) fn interpret(&mut self, insn: &Insn) {
-        self.store_registers(self.dirty);
+        self.store_registers(self.dirty.intersection(self.live));
         let pc = self.iconst(self.pc as i64);
         self.b.ins().store(STATE, pc, self.cpu, offset_of!(Cpu, pc) as i32);
         let after = self.iconst(self.after as i64);

@@ -17,6 +17,11 @@ impl Translator<'_, '_> {
     }
 
     pub(super) fn lower_branch(&mut self, insn: &Insn) {
+        if self.after == 0
+            && let Some(division) = self.region.blocks[self.current].division
+        {
+            self.lower_division(&division);
+        }
         if insn.a < ZERO {
             let link = self.iconst(self.pc as i64 + 4);
             self.set(insn.a, link);

@@ -10,6 +10,7 @@ mod idiom;
 mod lower;
 mod lower_branch;
 mod lower_byte;
+mod lower_divide;
 mod lower_fp;
 mod lower_int;
 mod lower_mem;
@@ -125,6 +126,7 @@ impl Opt {
             counted: limit != Limit::None,
             based: vcpu.mem.kind() != WindowKind::Identity,
             precise: vcpu.precise,
+            observed: limit != Limit::None || vcpu.precise || vcpu.observed,
             strict: vcpu.unaligned == UnalignedPolicy::Trap,
             exact_fp: vcpu.cpu.fpcr & (Fpcr::DNOD | Fpcr::DNZ).bits() != Fpcr::DNOD.bits(),
             dynamic_nearest: vcpu.cpu.fpcr >> DYN_SHIFT & 3 == 2,
