@@ -188,6 +188,11 @@ fn straight_lines_run_alike() {
 }
 
 #[test]
+fn idioms_run_alike() {
+    run(Strength::Idioms);
+}
+
+#[test]
 fn structured_code_runs_alike() {
     run(Strength::Structured);
 }

@@ -14,7 +14,7 @@ pub struct Facts {
     /// Registers whose value is used later, exits included.
     pub live_in: Vec<RegSet>,
     /// The same after the last instruction of each block.
-    live_out: Vec<RegSet>,
+    pub live_out: Vec<RegSet>,
     observed: bool,
     /// Bounds on integer registers used as addresses.
     pub bounds_in: Vec<Bounds>,

@@ -20,6 +20,7 @@ pub mod baseline;
 pub mod code;
 pub mod divide;
 mod fault;
+mod fields;
 pub mod opt;
 pub mod region;
 mod runtime;

@@ -20,14 +20,22 @@ pub enum Strength {
     Straight,
     /// Branches, bounded loops, calls, and memory through masked addresses.
     Structured,
+    /// As structured, with the sequences that compilers write for what Alpha lacks, nearly right at
+    /// times: what a translator recognises and what it must not.
+    Idioms,
     /// As structured, mostly floating point with all qualifiers and changing FPCR.
     Floating,
 }
 
 impl Strength {
     /// All of them.
-    pub const ALL: [Strength; 4] =
-        [Strength::Words, Strength::Straight, Strength::Structured, Strength::Floating];
+    pub const ALL: [Strength; 5] = [
+        Strength::Words,
+        Strength::Straight,
+        Strength::Structured,
+        Strength::Idioms,
+        Strength::Floating,
+    ];
 
     /// Whether the code ends by itself.
     pub fn ends(self) -> bool {
@@ -265,6 +273,7 @@ impl<'a> Writer<'a> {
                 4 if self.calls.len() < 4 => self.call(),
                 5 => self.computed_jump(),
                 6 => self.unique(),
+                7..=12 if self.strength == Strength::Idioms => self.idiom(),
                 _ => self.simple(),
             }
         }
@@ -283,7 +292,7 @@ impl<'a> Writer<'a> {
             return false;
         }
         // Structured code would lose its dynamic rounding and trap too often.
-        if kind == MtFpcr && self.strength == Strength::Structured {
+        if kind == MtFpcr && matches!(self.strength, Strength::Structured | Strength::Idioms) {
             return false;
         }
         !matches!(
@@ -356,6 +365,84 @@ impl<'a> Writer<'a> {
             }
         };
         self.push(Insn { a, b: base, imm, ..blank(op) });
+    }
+
+    /// A register that structures do not keep, one of few, so that they are used again soon.
+    fn few(&mut self) -> u8 {
+        1 + self.random.below(6) as u8
+    }
+
+    /// A sequence with other instructions in between, and now and then one of its numbers off by one.
+    fn idiom(&mut self) {
+        use Opcode::*;
+        let (a, mask) = (self.random.below(31) as u8, self.random.below(256) as i32);
+        self.push(Insn { a, c: SCRATCH, lit: true, imm: mask, ..blank(And) });
+        self.push(Insn { a: SCRATCH, b: BASE, c: SCRATCH, ..blank(Addq) });
+        let disp = self.random.below(64) as i32 - 32;
+        let [x, y, z, e, v] = [(); 5].map(|()| self.few());
+        let memory = |op, a, disp| Insn { a, b: SCRATCH, imm: disp, ..blank(op) };
+        let operate = |op, a, b, c| Insn { a, b, c, ..blank(op) };
+        let literal = |op, a, imm, c| Insn { a, imm, c, lit: true, ..blank(op) };
+        // With no distance the base itself holds the address.
+        let (at, lea) = if disp == 0 { (SCRATCH, None) } else { (e, Some(memory(Lda, e, disp))) };
+        let mut all = match self.random.below(6) {
+            0 | 1 => {
+                let (low, high, size) = [(Extwl, Extwh, 2), (Extll, Extlh, 4), (Extql, Extqh, 8)]
+                    [self.random.below(3) as usize];
+                let (part, other) = if self.random.below(2) == 0 { (x, y) } else { (v, z) };
+                let mut loads = vec![memory(LdqU, x, disp), memory(LdqU, y, disp + size - 1)];
+                let mut cuts = vec![operate(low, x, at, part), operate(high, y, at, other)];
+                if self.random.below(2) == 0 {
+                    loads.swap(0, 1);
+                }
+                if self.random.below(2) == 0 {
+                    cuts.swap(0, 1);
+                }
+                loads.extend(lea);
+                loads.extend(cuts);
+                loads.push(operate(Bis, part, other, z));
+                loads
+            }
+            2 => {
+                let load = memory(LdqU, x, disp);
+                lea.into_iter().chain([load, operate(Extbl, x, at, z)]).collect()
+            }
+            3 => vec![
+                memory(LdqU, x, disp),
+                memory(Lda, e, disp + 1),
+                operate(Extqh, x, e, y),
+                literal(Sra, y, 56, z),
+            ],
+            4 => {
+                let first = [memory(LdqU, x, disp), operate(Insbl, v, at, y)];
+                let rest = [operate(Mskbl, x, at, x), operate(Bis, x, y, x), memory(StqU, x, disp)];
+                lea.into_iter().chain(first).chain(rest).collect()
+            }
+            _ => vec![
+                operate(Addq, x, y, z),
+                operate(Cmpult, z, if self.random.below(2) == 0 { x } else { y }, e),
+                operate(Addq, v, e, v),
+                literal(Zapnot, v, 15, x),
+                literal(Sll, v, 9, y),
+                literal(Srl, x, 23, x),
+                operate(Bis, x, y, z),
+                literal(Addl, z, 0, z),
+            ],
+        };
+        if self.random.below(6) == 0 {
+            let at = self.random.below(all.len() as u32) as usize;
+            match self.random.below(3) {
+                0 => all[at].imm ^= 1,
+                1 => all[at].a = self.few(),
+                _ => drop(all.remove(at)),
+            }
+        }
+        for insn in all {
+            self.push(insn);
+            if self.random.below(5) == 0 {
+                self.simple();
+            }
+        }
     }
 
     /// A conditional branch over a few items.

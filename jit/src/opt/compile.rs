@@ -39,6 +39,8 @@ pub struct Code {
     pub end: u64,
     /// Code offset ranges of guest instructions, by offset.
     pub pcs: Vec<(u32, u32, u64)>,
+    /// Where one load does the work of two: guest addresses of the first and the other.
+    pub merged: Vec<(u64, u64)>,
     /// Instructions that the code refers to.
     #[allow(clippy::vec_box, reason = "compiled code holds the addresses of the instructions")]
     pub kept: Vec<Box<Insn>>,
@@ -87,7 +89,8 @@ impl Compiler {
         let facts = Facts::of(region, mode.observed, super::is_access);
         let mut linker = TableLinker { table, arena, kept: Vec::new(), error: None };
         let builder = FunctionBuilder::new(&mut self.context.func, &mut self.frontend);
-        let builder = Translator::translate(builder, region, &facts, mode, model, &mut linker);
+        let (builder, merged) =
+            Translator::translate(builder, region, &facts, mode, model, &mut linker);
         builder.finalize(self.isa.frontend_config());
         let TableLinker { kept, error, .. } = linker;
         if let Some(error) = error {
@@ -124,7 +127,7 @@ impl Compiler {
         let anchor = pcs.iter().find(|(_, _, pc)| Some(*pc) == head).map(|(start, ..)| *start);
         let (align, anchor) = anchor.map_or((16, 0), |offset| (64, offset as usize));
         let start = arena.place(bytes, align, anchor)? as u64;
-        Ok(Code { start, end: start + bytes.len() as u64, pcs, kept })
+        Ok(Code { start, end: start + bytes.len() as u64, pcs, merged, kept })
     }
 }
 

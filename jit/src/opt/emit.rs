@@ -9,10 +9,12 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, Variable};
+use std::collections::BTreeMap;
 use std::mem::offset_of;
 
 use crate::abi::{self, ARGS, ExitKind, RESULTS, STOPPED, int_offset, word, word_offset};
 use crate::analysis::{Bounds, Facts};
+use crate::fields::Action;
 use crate::region::{self, Region, Target, Term};
 use crate::runtime;
 
@@ -82,6 +84,10 @@ pub struct Translator<'a, 'f> {
     live: RegSet,
     /// Instructions of the current block that follow the current one.
     pub(super) after: usize,
+    /// Data of this block that were loaded in one piece, by number, and their guest addresses.
+    pub(super) data: BTreeMap<usize, (Value, Value)>,
+    /// Where a load at the first address also does the work of one at the second, which may fault.
+    pub(super) merged: Vec<(u64, u64)>,
     /// The last CMPTxx of this block: its target register and its truth.
     pub(super) compare: Option<(u8, Value)>,
 }
@@ -112,7 +118,8 @@ pub fn lowest_pc(region: &Region) -> u64 {
 }
 
 impl<'a, 'f> Translator<'a, 'f> {
-    /// Emits the whole region into the builder's function and finishes it.
+    /// Emits the whole region into the builder's function. Also gives the places where a load does the
+    /// work of one further on as well: the addresses of both.
     pub fn translate(
         mut b: FunctionBuilder<'f>,
         region: &'a Region,
@@ -120,7 +127,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         mode: Mode,
         model: CpuModel,
         linker: &'a mut dyn Linker,
-    ) -> FunctionBuilder<'f> {
+    ) -> (FunctionBuilder<'f>, Vec<(u64, u64)>) {
         let sig = b.import_signature(signature());
         let mut helper = Signature::new(CallConv::PreserveAll);
         helper.params = vec![AbiParam::new(I64); 6];
@@ -160,13 +167,15 @@ impl<'a, 'f> Translator<'a, 'f> {
             pc: region.entry(),
             live: RegSet::ALL,
             after: 0,
+            data: BTreeMap::new(),
+            merged: Vec::new(),
             compare: None,
         };
         t.prologue(entry);
         for i in 0..region.blocks.len() {
             t.block(i);
         }
-        t.b
+        (t.b, t.merged)
     }
 
     fn prologue(&mut self, entry: ir::Block) {
@@ -205,8 +214,10 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.dirty = self.facts.dirty_in[i];
         self.bounds = self.facts.bounds_in[i].clone();
         self.compare = None;
+        self.data.clear();
         self.pc = block.pc;
         self.b.set_srcloc(srcloc(self.region, block.pc));
+        let plan = self.plan(i, block);
         let live = self.facts.live(i, block);
         self.live = live[0];
         if self.mode.counted && !block.insns.is_empty() {
@@ -220,7 +231,10 @@ impl<'a, 'f> Translator<'a, 'f> {
             self.live = live[n];
             self.after = block.insns.len() - n - 1;
             self.b.set_srcloc(srcloc(self.region, self.pc));
-            self.lower(insn);
+            match plan.as_ref().map(|plan| plan[n]) {
+                None | Some(Action::Plain) => self.lower(insn),
+                Some(action) => self.lower_planned(insn, action),
+            }
         }
         // Every other terminator is the lowering of the last instruction.
         match block.term {

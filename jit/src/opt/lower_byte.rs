@@ -91,7 +91,7 @@ impl Translator<'_, '_> {
     }
 
     /// Bit count of a byte offset: eight times its low three bits.
-    fn bit_offset(&mut self, b: Value) -> Value {
+    pub(super) fn bit_offset(&mut self, b: Value) -> Value {
         let bits = self.b.ins().ishl_imm_u(b, 3);
         self.b.ins().band_imm_s(bits, 56)
     }

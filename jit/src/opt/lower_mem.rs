@@ -11,7 +11,7 @@ use crate::abi::word;
 impl Translator<'_, '_> {
     /// Host address and displacement of an access, checked against the window where the analysis
     /// cannot tell that it hits the window or its guard.
-    fn address(&mut self, insn: &Insn) -> (Value, i32) {
+    pub(super) fn address(&mut self, insn: &Insn) -> (Value, i32) {
         if insn.b == ZERO && !self.mode.strict {
             self.settle();
             let va = self.iconst(i64::from(insn.imm));

@@ -11,6 +11,7 @@ mod lower;
 mod lower_branch;
 mod lower_byte;
 mod lower_divide;
+mod lower_field;
 mod lower_fp;
 mod lower_int;
 mod lower_mem;
@@ -24,7 +25,7 @@ use axp_emu::engine::{Engine, EngineStats, Limit};
 use axp_emu::fp::Fpcr;
 use axp_emu::fp::fpcr::DYN_SHIFT;
 use axp_emu::isa::{Insn, Kind, Opcode, SINK};
-use axp_emu::mem::{Access, FaultKind, MemFault, WINDOW_SIZE, WindowKind};
+use axp_emu::mem::{Access, FaultKind, MemFault, PAGE_SIZE, WINDOW_SIZE, WindowKind};
 
 use crate::abi::{ExitKind, axp_jit_enter, word};
 use crate::code::{Arena, CodeTable, Stack};
@@ -61,6 +62,8 @@ struct Compiled {
     ranges: Vec<(u64, u64, u64)>,
     /// Code offset ranges of guest instructions.
     pcs: Vec<(u32, u32, u64)>,
+    /// Where one load does the work of two: guest addresses of the first and the other.
+    merged: Vec<(u64, u64)>,
     /// Guest blocks, for counts at faults.
     blocks: Vec<(u64, u64)>,
     /// Instructions that the code hands to the interpreter.
@@ -200,6 +203,7 @@ impl Opt {
             code: (code.start, code.end),
             ranges: hashed,
             pcs: code.pcs,
+            merged: code.merged,
             blocks: region.blocks.iter().map(|b| (b.pc, b.end())).collect(),
             _kept: code.kept,
         });
@@ -251,6 +255,16 @@ impl Opt {
             }
         }
         let va = vcpu.cpu.engine[word::FAULT_ADDR].wrapping_sub(vcpu.mem.host_base());
+        // Of two quadwords that are loaded at once the second faults alone if it lies in a page of its
+        // own; the host says so by naming that page's start.
+        let merged = region.and_then(|r| r.merged.iter().find(|m| m.0 == vcpu.cpu.pc));
+        if let Some(&(_, other)) = merged
+            && !mode.precise
+            && va % PAGE_SIZE == 0
+            && va.checked_sub(1).is_some_and(|before| vcpu.mem.region_at(before).is_some())
+        {
+            vcpu.cpu.pc = other;
+        }
         let how = vcpu.cpu.engine[word::FAULT_WRITE];
         let why = match vcpu.mem.region_at(va) {
             _ if va >= WINDOW_SIZE => FaultKind::OutOfWindow,
