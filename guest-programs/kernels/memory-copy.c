@@ -4,7 +4,7 @@
 #define MOST (1 << 20)
 #define PASSES 16
 
-static u64 source[MOST / 8], target[MOST / 8];
+static u64 source[MOST / 8] AX_LINE, target[MOST / 8] AX_LINE;
 static u64 bytes;
 
 static void prepare(u64 size)

@@ -7,7 +7,7 @@
 
 #define MOST 65536
 
-static i64 original[MOST], array[MOST];
+static i64 original[MOST] AX_LINE, array[MOST] AX_LINE;
 static u64 count;
 
 /* Lets the element at `at` sink in the heap that ends with `last` (inclusive). */

@@ -9,7 +9,7 @@
 #define MOST 65536
 #define PASSES 32
 
-static char source[MOST], copy[MOST];
+static char source[MOST] AX_LINE, copy[MOST] AX_LINE;
 static u32 start[MOST / 4];
 static u64 strings, bytes, outcome;
 

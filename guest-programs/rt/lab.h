@@ -6,6 +6,9 @@
 #ifndef AX_LAB_H
 #define AX_LAB_H
 
+/* Big arrays start at a cache line, guest and native alike: otherwise placement is luck. */
+#define AX_LINE __attribute__((aligned(64)))
+
 #include "mini.h"
 
 struct lab_row {

@@ -18,6 +18,8 @@ pub struct Facts {
     observed: bool,
     /// Bounds on integer registers used as addresses.
     pub bounds_in: Vec<Bounds>,
+    /// By block, the instructions whose results are stored at once: see [`Liveness::through`].
+    through: Vec<Vec<bool>>,
     /// Integer registers to be checked against the window on each edge that enters the block from
     /// outside its loop: `bounds_in` counts on it.
     pub entry_checks: Vec<u32>,
@@ -26,10 +28,17 @@ pub struct Facts {
 impl Facts {
     /// Analyses a region. With `observed`, what leaves in the middle of a block owes every register.
     pub fn of(region: &Region, observed: bool, is_access: impl Fn(&Insn) -> bool) -> Facts {
-        let dirty_in = dirty(region);
-        let (live_in, live_out) = live(region, &dirty_in, observed);
+        let mut flow = Liveness::of(region, observed);
+        flow.through = flow.through();
+        flow.solve();
+        let Liveness { dirty_in, live_in, live_out, through, .. } = flow;
         let (bounds_in, entry_checks) = bounds(region, is_access);
-        Facts { dirty_in, live_in, live_out, observed, bounds_in, entry_checks }
+        Facts { dirty_in, live_in, live_out, observed, bounds_in, through, entry_checks }
+    }
+
+    /// Whether the result of instruction `i` of block `b` is stored at once.
+    pub fn is_through(&self, b: usize, i: usize) -> bool {
+        self.through[b].get(i).is_some_and(|&through| through)
     }
 
     /// Registers that whoever goes on at block `b` needs.
@@ -53,67 +62,159 @@ impl Facts {
     }
 }
 
-/// All writes of a block.
-pub fn writes(block: &Block) -> RegSet {
-    (0..block.insns.len()).fold(RegSet::NONE, |set, i| set.union(block.writes(i)))
+/// Live values in a loop beyond which some of them would be spilled: integer, floating-point.
+const PRESSURE: (u32, u32) = (12, 13);
+
+/// Which registers differ from memory and which are needed, at the joints of a region.
+struct Liveness<'a> {
+    region: &'a Region,
+    observed: bool,
+    through: Vec<Vec<bool>>,
+    dirty_in: Vec<RegSet>,
+    live_in: Vec<RegSet>,
+    live_out: Vec<RegSet>,
 }
 
-fn dirty(region: &Region) -> Vec<RegSet> {
-    let n = region.blocks.len();
-    let mut dirty_in = vec![RegSet::NONE; n];
-    dirty_in[0] = abi::arg_set();
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for (b, block) in region.blocks.iter().enumerate() {
-            let out = match block.term {
-                Term::Call { .. } => abi::result_set(),
-                _ => dirty_in[b].union(writes(block)),
-            };
-            for s in block.successors() {
-                let joined = dirty_in[s].union(out);
-                changed |= joined != dirty_in[s];
-                dirty_in[s] = joined;
-            }
-        }
+impl<'a> Liveness<'a> {
+    fn of(region: &'a Region, observed: bool) -> Self {
+        let none = vec![RegSet::NONE; region.blocks.len()];
+        let through = vec![Vec::new(); region.blocks.len()];
+        let (dirty_in, live_in, live_out) = (none.clone(), none.clone(), none);
+        let mut flow = Liveness { region, observed, through, dirty_in, live_in, live_out };
+        flow.solve();
+        flow
     }
-    dirty_in
-}
 
-/// Registers live on entry to and at the end of each block. Where control leaves the region for
-/// other guest code, all that differs from memory is live. Every block can also leave in its middle
-/// (a trap, a window check, a poll); if that is observed, what is dirty there is live as well.
-fn live(region: &Region, dirty_in: &[RegSet], observed: bool) -> (Vec<RegSet>, Vec<RegSet>) {
-    let n = region.blocks.len();
-    let mut live_in = vec![RegSet::NONE; n];
-    let mut live_out = vec![RegSet::NONE; n];
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for (b, block) in region.blocks.iter().enumerate().rev() {
-            let mut live = RegSet::NONE;
-            if block.leaves() {
-                live = dirty_in[b].union(writes(block)).union(abi::arg_set());
-                live = live.union(abi::result_set());
-            }
-            // What a callee does not return in registers is loaded again after the call.
-            if !matches!(block.term, Term::Call { .. }) {
+    fn solve(&mut self) {
+        self.dirty();
+        (self.live_in, self.live_out) = self.live(true);
+    }
+
+    /// What differs from memory at the end of a block.
+    fn dirty_out(&self, b: usize) -> RegSet {
+        let block = &self.region.blocks[b];
+        (0..block.insns.len()).fold(self.dirty_in[b], |dirty, i| {
+            let written = block.writes(i);
+            let through = self.through[b].get(i).is_some_and(|&through| through);
+            if through { dirty.minus(written) } else { dirty.union(written) }
+        })
+    }
+
+    fn dirty(&mut self) {
+        let n = self.region.blocks.len();
+        self.dirty_in = vec![RegSet::NONE; n];
+        self.dirty_in[0] = abi::arg_set();
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for (b, block) in self.region.blocks.iter().enumerate() {
+                let out = match block.term {
+                    Term::Call { .. } => abi::result_set(),
+                    _ => self.dirty_out(b),
+                };
                 for s in block.successors() {
-                    live = live.union(live_in[s]);
+                    let joined = self.dirty_in[s].union(out);
+                    changed |= joined != self.dirty_in[s];
+                    self.dirty_in[s] = joined;
                 }
             }
-            live_out[b] = live;
-            for i in (0..block.insns.len()).rev() {
-                live = live_before(block, i, live, observed);
-            }
-            if observed {
-                live = live.union(dirty_in[b]).union(abi::result_set());
-            }
-            changed |= live != live_in[b];
-            live_in[b] = live;
         }
     }
-    (live_in, live_out)
+
+    /// Registers live on entry to and at the end of each block. Where control leaves the region for
+    /// other guest code, all that differs from memory is live: with `exits`, it has to be written
+    /// back. Every block can also leave in its middle (a trap, a window check, a poll); if that is
+    /// observed, what is dirty there is live as well.
+    fn live(&self, exits: bool) -> (Vec<RegSet>, Vec<RegSet>) {
+        let n = self.region.blocks.len();
+        let mut live_in = vec![RegSet::NONE; n];
+        let mut live_out = vec![RegSet::NONE; n];
+        let dirty_out: Vec<_> = (0..n).map(|b| self.dirty_out(b)).collect();
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for (b, block) in self.region.blocks.iter().enumerate().rev() {
+                let mut live = RegSet::NONE;
+                if block.leaves() {
+                    live = abi::arg_set().union(abi::result_set());
+                    if exits {
+                        live = live.union(dirty_out[b]);
+                    }
+                }
+                // What a callee does not return in registers is loaded again after the call.
+                if !matches!(block.term, Term::Call { .. }) {
+                    for s in block.successors() {
+                        live = live.union(live_in[s]);
+                    }
+                }
+                live_out[b] = live;
+                for i in (0..block.insns.len()).rev() {
+                    live = live_before(block, i, live, self.observed);
+                }
+                if self.observed {
+                    live = live.union(abi::result_set());
+                    if exits {
+                        live = live.union(self.dirty_in[b]);
+                    }
+                }
+                changed |= live != live_in[b];
+                live_in[b] = live;
+            }
+        }
+        (live_in, live_out)
+    }
+
+    /// The instructions whose results had better be stored at once: in a loop with more live values
+    /// than the host has registers, those that nothing reads but the write-back where the region is
+    /// left. To keep them would spill, which stores as well.
+    fn through(&self) -> Vec<Vec<bool>> {
+        let blocks = &self.region.blocks;
+        let crowded = self.crowded();
+        let (_, used_out) = self.live(false);
+        let mut all = vec![Vec::new(); blocks.len()];
+        for (b, block) in blocks.iter().enumerate() {
+            let (int, fp) = crowded[b];
+            if !int && !fp {
+                continue;
+            }
+            let mut through = vec![false; block.insns.len()];
+            let (mut used, mut live) = (used_out[b], self.live_out[b]);
+            for i in (0..block.insns.len()).rev() {
+                let written = block.writes(i);
+                let only_written_back = written.minus(used) == written
+                    && (self.observed || written.minus(live) == RegSet::NONE);
+                let crowded = if written.int != 0 { int } else { fp };
+                let ends = i + 1 == block.insns.len() && crate::region::ends_block(&block.insns[i]);
+                through[i] = written != RegSet::NONE && only_written_back && crowded && !ends;
+                used = live_before(block, i, used, self.observed);
+                live = live_before(block, i, live, self.observed);
+            }
+            all[b] = through;
+        }
+        all
+    }
+
+    /// Of each block, whether its innermost loop has more live values than the host has registers.
+    fn crowded(&self) -> Vec<(bool, bool)> {
+        let n = self.region.blocks.len();
+        let mut crowded = vec![(false, false); n];
+        let mut smallest = vec![usize::MAX; n];
+        for head in (0..n).filter(|&b| self.region.blocks[b].loop_head) {
+            let body = loop_body(self.region, head);
+            let inside = || (0..n).filter(|&b| body[b]);
+            let most = |count: fn(RegSet) -> u32| {
+                inside().map(|b| count(self.live_in[b].union(self.live_out[b]))).max()
+            };
+            let int = most(|set| set.int.count_ones()).unwrap_or(0) > PRESSURE.0;
+            let fp = most(|set| set.fp.count_ones()).unwrap_or(0) > PRESSURE.1;
+            let size = inside().count();
+            for b in inside().filter(|&b| size < smallest[b]).collect::<Vec<_>>() {
+                smallest[b] = size;
+                crowded[b] = (int, fp);
+            }
+        }
+        crowded
+    }
 }
 
 /// What is live before an instruction, from what is live after it. A conditional move reads its
@@ -372,6 +473,14 @@ fn needing_check(region: &Region, is_access: &impl Fn(&Insn) -> bool, bounds_in:
 
 /// Bases of accesses in the loops that block `head` heads.
 fn bases_in_loop(region: &Region, head: usize, is_access: &impl Fn(&Insn) -> bool) -> u32 {
+    let inside = loop_body(region, head);
+    let blocks = region.blocks.iter().zip(inside).filter(|(_, inside)| *inside);
+    let accesses = blocks.flat_map(|(b, _)| &b.insns).filter(|i| is_access(i) && i.b < ZERO);
+    accesses.fold(0, |set, insn| set | 1 << insn.b)
+}
+
+/// The blocks of the loops that block `head` heads.
+fn loop_body(region: &Region, head: usize) -> Vec<bool> {
     let mut preds = vec![Vec::new(); region.blocks.len()];
     for (b, block) in region.blocks.iter().enumerate() {
         block.successors().for_each(|s| preds[s].push(b));
@@ -385,9 +494,7 @@ fn bases_in_loop(region: &Region, head: usize, is_access: &impl Fn(&Insn) -> boo
             work.extend(&preds[b]);
         }
     }
-    let blocks = region.blocks.iter().zip(inside).filter(|(_, inside)| *inside);
-    let accesses = blocks.flat_map(|(b, _)| &b.insns).filter(|i| is_access(i) && i.b < ZERO);
-    accesses.fold(0, |set, insn| set | 1 << insn.b)
+    inside
 }
 
 /// The dataflow itself, with these registers taken as checked on entry to loops.

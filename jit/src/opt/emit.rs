@@ -12,7 +12,7 @@ use cranelift_frontend::{FunctionBuilder, Variable};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 
-use crate::abi::{self, ARGS, ExitKind, RESULTS, STOPPED, int_offset, word, word_offset};
+use crate::abi::{self, ARGS, ExitKind, RESULTS, int_offset, word, word_offset};
 use crate::analysis::{Bounds, Facts};
 use crate::fields::Action;
 use crate::region::{self, Region, Target, Term};
@@ -70,6 +70,7 @@ pub struct Translator<'a, 'f> {
     preds: Vec<usize>,
     sig: SigRef,
     helper_sig: SigRef,
+    unwind_sig: SigRef,
     base: Option<Value>,
     /// Registers that differ from memory at the current point.
     pub(super) dirty: RegSet,
@@ -132,6 +133,9 @@ impl<'a, 'f> Translator<'a, 'f> {
         let mut helper = Signature::new(CallConv::PreserveAll);
         helper.params = vec![AbiParam::new(I64); 6];
         let helper_sig = b.import_signature(helper);
+        let mut unwind = signature();
+        unwind.params.truncate(1);
+        let unwind_sig = b.import_signature(unwind);
         let int = std::array::from_fn(|_| b.declare_var(I64));
         let fp = std::array::from_fn(|_| b.declare_var(F64));
         let entry = b.create_block();
@@ -159,6 +163,7 @@ impl<'a, 'f> Translator<'a, 'f> {
             preds,
             sig,
             helper_sig,
+            unwind_sig,
             base: None,
             dirty: abi::arg_set(),
             bounds: facts.bounds_in[0].clone(),
@@ -234,6 +239,11 @@ impl<'a, 'f> Translator<'a, 'f> {
             match plan.as_ref().map(|plan| plan[n]) {
                 None | Some(Action::Plain) => self.lower(insn),
                 Some(action) => self.lower_planned(insn, action),
+            }
+            if self.facts.is_through(i, n) {
+                let written = block.writes(n);
+                self.store_registers(written.intersection(self.dirty));
+                self.dirty = self.dirty.minus(written);
             }
         }
         // Every other terminator is the lowering of the last instruction.
@@ -453,15 +463,20 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.b.ins().store(STATE, pc, self.cpu, offset_of!(Cpu, pc) as i32);
         let kind = self.iconst(kind as i64);
         self.store_word(word::EXIT, kind);
-        let stopped = self.iconst(STOPPED as i64);
-        self.dirty = self.dirty.intersection(self.live);
-        self.return_to(stopped);
+        self.store_registers(self.dirty.intersection(self.live));
+        self.unwind();
     }
 
     /// Leaves after a helper has set an exit: all registers are in memory already.
     pub(super) fn stop_pending(&mut self) {
-        let stopped = self.iconst(STOPPED as i64);
-        self.return_results(stopped);
+        self.unwind();
+    }
+
+    /// Leaves all regions for the dispatcher: the callers' frames hold nothing that memory does not.
+    /// Returning instead would keep the registers in [`RESULTS`] alive up to here.
+    fn unwind(&mut self) {
+        let unwind = self.iconst(abi::axp_jit_unwind as *const () as i64);
+        self.b.ins().return_call_indirect(self.unwind_sig, unwind, &[self.cpu]);
     }
 
     /// Returns to whoever entered the region, with `next` as the next pc.
