@@ -35,6 +35,8 @@ pub struct Cell {
     pub error: Option<String>,
     /// What went wrong was that nothing came.
     pub timed_out: bool,
+    /// One repetition a sample, as many samples as are asked for: there is nothing to calibrate.
+    pub once: bool,
 }
 
 impl Cell {
@@ -48,6 +50,7 @@ impl Cell {
             order: Vec::new(),
             error: None,
             timed_out: false,
+            once: false,
         }
     }
 
@@ -89,6 +92,11 @@ pub fn measure_row(
             continue;
         }
         progress.doing(&cell.engine.name, "calibration");
+        if cell.once {
+            (cell.reps, cell.wanted) = (1, settings.samples);
+            progress.done(1);
+            continue;
+        }
         let translates = cell.engine.build() == Build::Guest;
         match calibrate(settings, translates, &|reps| command(index, reps), interrupt) {
             Ok(found) => (cell.reps, cell.wanted) = found,
@@ -203,6 +211,8 @@ mod tests {
             reps,
             checksum: Some("0000000000000001".into()),
             timeout: SETTINGS.timeout,
+            cwd: None,
+            whole: false,
         }
     }
 
