@@ -28,12 +28,7 @@ impl Subject<'_> {
 }
 
 /// The result of one cell: never a time beside an error. `compiler` made the file of that hash.
-pub fn result(
-    subject: Subject,
-    cell: &Cell,
-    sha256: &str,
-    compiler: Option<&str>,
-) -> ResultRecord {
+pub fn result(subject: Subject, cell: &Cell, sha256: &str, compiler: Option<&str>) -> ResultRecord {
     let identity = ResultRecord {
         engine: cell.engine.name.clone(),
         artifact_sha256: Some(sha256.to_owned()),

@@ -416,7 +416,9 @@ mod tests {
         assert_eq!(answer("seq 100000; echo noise >&2; exit 3").unwrap(), right);
         assert_ne!(answer("seq 100001; exit 3").unwrap(), right);
         assert_ne!(answer("seq 100000").unwrap(), right);
-        assert!(matches!(answer("kill -SEGV $$"), Err(Failure::Wrong(text)) if text.contains("SIGSEGV")));
+        assert!(
+            matches!(answer("kill -SEGV $$"), Err(Failure::Wrong(text)) if text.contains("SIGSEGV"))
+        );
     }
 
     #[test]

@@ -237,7 +237,9 @@ impl Lab {
                 if !whole {
                     let message = format!("{} was not measured to its end", done.row);
                     let row = Some(done.row.clone());
-                    record.warnings.push(Warning { row, ..Warning::general("unfinished", message) });
+                    record
+                        .warnings
+                        .push(Warning { row, ..Warning::general("unfinished", message) });
                 }
                 record.rows.push(done);
                 save(&record)?;
@@ -416,7 +418,8 @@ impl Subject<'_> {
 fn missing(row: &Row, engine: &EngineSpec, why: &str, warnings: &mut Vec<Warning>) {
     if row.no_native(engine.build()).is_some() {
         // The same sentence for all rows of a kind is said once.
-        let said = |w: &Warning| w.engine.as_ref() == Some(&engine.name) && w.message.ends_with(why);
+        let said =
+            |w: &Warning| w.engine.as_ref() == Some(&engine.name) && w.message.ends_with(why);
         if !warnings.iter().any(said) {
             let message = format!("no {} build of {} and its like: {why}", engine.name, row.name);
             warnings.push(Warning::engine("no-native", &engine.name, message));

@@ -35,7 +35,9 @@ pub fn import(args: ImportArgs) -> anyhow::Result<Outcome> {
         }
     }
     if lines.is_empty() {
-        bail!("no line that begins with AXPLAB1; run a guest program, for example `axplab list` names its rows");
+        bail!(
+            "no line that begins with AXPLAB1; run a guest program, for example `axplab list` names its rows"
+        );
     }
     let record = assemble(lines, &args.engine, &args.host)?;
     if to_stdout {
@@ -53,13 +55,12 @@ pub fn import(args: ImportArgs) -> anyhow::Result<Outcome> {
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    let hint = || format!("cannot read `{}`; name a file with lines of guest programs", path.display());
+    let hint =
+        || format!("cannot read `{}`; name a file with lines of guest programs", path.display());
     let mut bytes = Vec::new();
     match path == Path::new("-") {
         true => std::io::stdin().take(MOST).read_to_end(&mut bytes),
-        false => {
-            std::fs::File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut bytes))
-        }
+        false => std::fs::File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut bytes)),
     }
     .with_context(hint)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -76,7 +77,8 @@ fn assemble(lines: Vec<ResultLine>, engine: &str, host: &str) -> anyhow::Result<
     let mut groups: BTreeMap<(usize, u64), Vec<ResultLine>> = BTreeMap::new();
     for line in lines {
         let at = all.iter().position(|row| row.name == line.row);
-        let at = at.with_context(|| format!("no row is named `{}`; see `axplab list`", line.row))?;
+        let at =
+            at.with_context(|| format!("no row is named `{}`; see `axplab list`", line.row))?;
         groups.entry((at, line.size)).or_default().push(line);
     }
     let mut warnings = Vec::new();

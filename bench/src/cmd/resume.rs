@@ -41,7 +41,10 @@ impl Resumed {
     /// Reads the record.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let hint = || {
-            format!("cannot go on with `{}`; name the record of an earlier `axplab bench`", path.display())
+            format!(
+                "cannot go on with `{}`; name the record of an earlier `axplab bench`",
+                path.display()
+            )
         };
         let text = std::fs::read_to_string(path).with_context(hint)?;
         let record: Record = serde_json::from_str(&text).with_context(hint)?;
@@ -79,7 +82,8 @@ impl Resumed {
             })
         };
         // Numbers may have been written with a digit less than they have.
-        let same = serde_json::to_string(&row.params).ok() == serde_json::to_string(&wanted.params).ok();
+        let same =
+            serde_json::to_string(&row.params).ok() == serde_json::to_string(&wanted.params).ok();
         if !same
             || row.results.len() != wanted.artifacts.len()
             || !wanted.artifacts.iter().all(measured)

@@ -30,7 +30,10 @@ impl Scratch {
                 let place = std::path::absolute(self.place())?;
                 let made = tempfile::Builder::new().prefix("axplab-scratch-").tempdir_in(&place);
                 let made = made.with_context(|| {
-                    format!("cannot make files in `{}`; name another folder with --scratch", place.display())
+                    format!(
+                        "cannot make files in `{}`; name another folder with --scratch",
+                        place.display()
+                    )
                 })?;
                 self.folder.get_or_init(|| made)
             }
@@ -53,7 +56,8 @@ impl Scratch {
 }
 
 fn room(folder: &Path, mib: u64) -> Result<(), String> {
-    let stat = rustix::fs::statvfs(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let stat =
+        rustix::fs::statvfs(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let free = stat.f_bavail.saturating_mul(stat.f_frsize) >> 20;
     match free >= mib + MARGIN {
         true => Ok(()),
