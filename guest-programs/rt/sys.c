@@ -82,6 +82,7 @@ i64 sys_mkdir(const char *path) { return call(136, (u64)path, 0700, 0, 0, 0, 0);
 i64 sys_rmdir(const char *path) { return call(137, (u64)path, 0, 0, 0, 0, 0); }
 i64 sys_list(int fd, void *data, u64 bytes) { return call(377, (u64)fd, (u64)data, bytes, 0, 0, 0); }
 i64 sys_getpid(void) { return call(20, 0, 0, 0, 0, 0, 0); }
+i64 sys_umask(u32 mask) { return call(60, mask, 0, 0, 0, 0, 0); }
 i64 sys_fork(void) { return call(2, 0, 0, 0, 0, 0, 0); }
 void sys_exit(int status)
 {
@@ -177,8 +178,8 @@ i64 sys_list(int fd, void *data, u64 bytes)
 {
     return result(syscall(SYS_getdents64, fd, data, bytes));
 }
-/* Not getpid(): some C libraries answer that without a system call. */
-i64 sys_getpid(void) { return syscall(SYS_getpid); }
+i64 sys_getpid(void) { return getpid(); }
+i64 sys_umask(u32 mask) { return umask(mask); }
 i64 sys_fork(void) { return result(fork()); }
 void sys_exit(int status) { _exit(status); }
 

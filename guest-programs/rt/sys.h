@@ -28,6 +28,7 @@ i64 sys_tcp_pair(int fd[2]);
 i64 sys_no_delay(int fd, int on);
 
 i64 sys_getpid(void);
+i64 sys_umask(u32 mask);
 i64 sys_fork(void);
 void sys_exit(int status) __attribute__((noreturn));
 /* Processor time of this process, in nanoseconds. */
