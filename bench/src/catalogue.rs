@@ -106,6 +106,16 @@ pub fn select(all: &[Row], names: &[String], everything: bool) -> anyhow::Result
     Ok(all.iter().filter(wanted).copied().collect())
 }
 
+/// Whether a suite is one of kernels, whose means the bars are about.
+pub fn is_kernels(suite: &str) -> bool {
+    rows().iter().any(|row| row.suite() == suite && row.by_default())
+}
+
+/// Whether rows of a suite wait for something else than a processor.
+pub fn waits(suite: &str) -> bool {
+    rows().iter().any(|row| row.suite() == suite && row.class == Class::Io)
+}
+
 /// Published figures by row.
 pub fn published() -> BTreeMap<&'static str, Published> {
     Catalogue::builtin().rows().map(|(_, row)| (row.name.as_str(), row.published)).collect()

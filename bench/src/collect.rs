@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::catalogue::Row;
+use crate::catalogue::{self, Row};
 use crate::measure::Sample;
 use crate::plan::{Cell, Settings};
 use crate::record::{Better, Indices, Metric, ResultRecord, RowRecord};
@@ -155,7 +155,8 @@ pub fn refused_direct(row: &RowRecord) -> Option<String> {
 
 /// Says so if results were measured on less than a whole CPU: other processes ran, whatever the load was before.
 pub fn starved(rows: &[RowRecord]) -> Option<Warning> {
-    let shares: Vec<f64> = rows.iter().flat_map(|row| &row.results).filter_map(cpu_share).collect();
+    let busy = rows.iter().filter(|row| !catalogue::waits(&row.suite) && row.suite != "program");
+    let shares: Vec<f64> = busy.flat_map(|row| &row.results).filter_map(cpu_share).collect();
     let starved = shares.iter().filter(|&&share| share < 0.9).count();
     (starved > 0).then(|| {
         let message = format!(

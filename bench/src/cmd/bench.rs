@@ -26,7 +26,7 @@ use crate::{collect, fingerprint, translation};
 const QUICK_BUDGET: f64 = 150.0;
 
 /// The same for `--all`, which is to end within half an hour.
-const ALL_BUDGET: f64 = 900.0;
+const ALL_BUDGET: f64 = 750.0;
 
 /// Rows in which an engine may give nothing before it is left out.
 const TIMEOUTS: u32 = 3;
