@@ -81,7 +81,7 @@ fn metrics(cell: &Cell) -> BTreeMap<String, Metric> {
         ("code_bytes", "B", &|s| s.stats.code_bytes.map(|x| x as f64)),
         ("compiled_instructions", "1", &|s| s.stats.compiled_instructions.map(|x| x as f64)),
         (COMPILE_TIME, "ns", &|s| Some(s.stats.phases.get("translate")? * 1e9 / compiled(s)?)),
-        (CODE_BYTES, "B", &|s| Some(s.stats.code_bytes? as f64 / compiled(s)?)),
+        (CODE_BYTES, "B", &|s| Some(s.stats.code_bytes.filter(|&n| n > 0)? as f64 / compiled(s)?)),
     ];
     let mut metrics = BTreeMap::new();
     for (name, unit, get) in quantities {
