@@ -17,13 +17,41 @@ struct Variant {
     libraries: &'static [&'static str],
 }
 
+/// One program as it is compiled for the host.
+struct Source<'a> {
+    name: &'a str,
+    /// Its own source, then those it needs besides the run-time.
+    files: Vec<&'a str>,
+    /// Why it is not compiled, by the variant's name.
+    refused: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Source<'a> {
+    fn new(program: &'a toml::Value) -> Self {
+        let mut files = vec![program["source"].as_str().expect("source is a string")];
+        if let Some(also) = program.get("also").and_then(toml::Value::as_array) {
+            files.extend(also.iter().map(|file| file.as_str().expect("also is a list of strings")));
+        }
+        let refused = program.get("no_native").and_then(toml::Value::as_table);
+        let refused = refused.into_iter().flatten();
+        Self {
+            name: program["name"].as_str().expect("name is a string"),
+            files,
+            refused: refused
+                .map(|(name, why)| (name.as_str(), why.as_str().expect("a reason is a string")))
+                .collect(),
+        }
+    }
+}
+
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    for watched in ["build.rs", "catalogue.toml", "rt", "kernels", "elf"] {
+    for watched in ["build.rs", "catalogue.toml", "catalogue-system.toml", "rt", "kernels", "elf"] {
         println!("cargo:rerun-if-changed={watched}");
     }
-    let text = fs::read_to_string(root.join("catalogue.toml")).expect("catalogue.toml is readable");
+    let read = |name| fs::read_to_string(root.join(name)).expect("the catalogue is readable");
+    let text = read("catalogue.toml") + "\n" + &read("catalogue-system.toml");
     let catalogue: toml::Table = text.parse().expect("catalogue.toml is TOML");
     let programs = catalogue["program"].as_array().expect("[[program]] exists");
 
@@ -43,12 +71,7 @@ fn main() {
     }
     code.push_str("];\n");
 
-    let names: Vec<(&str, &str)> = programs
-        .iter()
-        .map(|p| {
-            (p["name"].as_str().expect("name"), p["source"].as_str().expect("source is a string"))
-        })
-        .collect();
+    let names: Vec<Source> = programs.iter().map(Source::new).collect();
     let common = strings(&catalogue["flags"]["common"]);
     let variants = [
         Variant { name: "native", flags: common, libraries: &[] },
@@ -74,7 +97,7 @@ fn main() {
             Ok((command, _)) => build_variant(command, variant, &names, &root, &out),
             Err(why) => names.iter().map(|_| Err(why.clone())).collect(),
         };
-        for ((name, _), result) in names.iter().zip(built) {
+        for (Source { name, .. }, result) in names.iter().zip(built) {
             let value = match result {
                 Ok(path) => format!("Ok(include_bytes!({path:?}))"),
                 Err(why) => format!("Err({why:?})"),
@@ -112,7 +135,7 @@ fn find_compiler() -> Result<(PathBuf, String), String> {
 fn build_variant(
     compiler: &Path,
     variant: &Variant,
-    names: &[(&str, &str)],
+    names: &[Source],
     root: &Path,
     out: &Path,
 ) -> Vec<Result<PathBuf, String>> {
@@ -147,11 +170,15 @@ fn build_variant(
         Ok(objects) => objects,
         Err(why) => return names.iter().map(|_| Err(why.clone())).collect(),
     };
-    let one = |(name, source): &(&str, &str)| -> Result<PathBuf, String> {
-        let source = root.join(source);
-        let target = folder.join(name);
+    let one = |program: &Source| -> Result<PathBuf, String> {
+        if let Some((_, why)) = program.refused.iter().find(|(name, _)| *name == variant.name) {
+            return Err((*why).to_owned());
+        }
+        let sources: Vec<PathBuf> = program.files.iter().map(|file| root.join(file)).collect();
+        let target = folder.join(program.name);
         let mut arguments: Vec<&std::ffi::OsStr> =
-            vec!["-s".as_ref(), source.as_ref(), "-o".as_ref(), target.as_ref()];
+            vec!["-s".as_ref(), "-pthread".as_ref(), "-o".as_ref(), target.as_ref()];
+        arguments.extend(sources.iter().map(|source| source.as_os_str()));
         arguments.extend(objects.iter().map(|o| o.as_os_str()));
         arguments.extend(variant.libraries.iter().map(std::ffi::OsStr::new));
         compile(&arguments)?;

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use axp_guests::{Catalogue, Class, Cpu, Program, Variant};
 use sha2::{Digest, Sha256};
 
-pub use axp_guests::Published;
+pub use axp_guests::{Published, Reference, Value};
 
 use crate::engines::Build;
 use crate::record::Better;
@@ -44,7 +44,35 @@ impl Row {
             Class::Fp => "fp",
             Class::Micro => "micro",
             Class::Crypto => "crypto",
+            Class::System => "system",
+            Class::Io => "io",
         }
+    }
+
+    /// The group of rows it belongs to in a record.
+    pub fn suite(&self) -> &'static str {
+        self.row.suite.as_deref().unwrap_or(self.class_name())
+    }
+
+    /// Whether it is measured when the user neither names rows nor asks for all: the kernels are.
+    pub fn by_default(&self) -> bool {
+        !matches!(self.class, Class::System | Class::Io)
+    }
+
+    /// The figure of one sample, in the row's display unit.
+    pub fn figure(&self, sample: &crate::measure::Sample, reps: f64) -> f64 {
+        let seconds = if self.value == Value::Wall { sample.wall } else { sample.seconds };
+        self.value_of(sample.work, reps, seconds)
+    }
+
+    /// Why a build for the host is missing on purpose, if it is.
+    pub fn no_native(&self, build: Build) -> Option<&'static str> {
+        let variant = match build {
+            Build::Guest => return None,
+            Build::Native => Variant::Same,
+            Build::NativeO3 => Variant::O3,
+        };
+        self.program.no_native.get(variant.name()).map(String::as_str)
     }
 }
 
@@ -64,18 +92,39 @@ pub fn rows() -> Vec<Row> {
     Catalogue::builtin().rows().map(|(program, row)| Row { program, row }).collect()
 }
 
-/// The rows of those names, in the catalogue's order; without names, all.
-pub fn select(all: &[Row], names: &[String]) -> anyhow::Result<Vec<Row>> {
+/// The rows of those names, in the catalogue's order; without names, those measured by default, or
+/// `everything`.
+pub fn select(all: &[Row], names: &[String], everything: bool) -> anyhow::Result<Vec<Row>> {
     if let Some(name) = names.iter().find(|name| !all.iter().any(|row| row.name == **name)) {
         let known: Vec<&str> = all.iter().map(|row| row.name.as_str()).collect();
         bail!("unknown row `{name}`; choose among {}", known.join(", "));
     }
-    Ok(all.iter().filter(|row| names.is_empty() || names.contains(&row.name)).copied().collect())
+    let wanted = |row: &&Row| match names.is_empty() {
+        true => everything || row.by_default(),
+        false => names.contains(&row.name),
+    };
+    Ok(all.iter().filter(wanted).copied().collect())
+}
+
+/// Whether a suite is one of kernels, whose means the bars are about.
+pub fn is_kernels(suite: &str) -> bool {
+    rows().iter().any(|row| row.suite() == suite && row.by_default())
+}
+
+/// Whether rows of a suite wait for something else than a processor.
+pub fn waits(suite: &str) -> bool {
+    rows().iter().any(|row| row.suite() == suite && row.class == Class::Io)
 }
 
 /// Published figures by row.
 pub fn published() -> BTreeMap<&'static str, Published> {
     Catalogue::builtin().rows().map(|(_, row)| (row.name.as_str(), row.published)).collect()
+}
+
+/// Published figures of further systems, by row.
+pub fn references() -> BTreeMap<&'static str, &'static [Reference]> {
+    let rows = Catalogue::builtin().rows();
+    rows.map(|(_, row)| (row.name.as_str(), row.references.as_slice())).collect()
 }
 
 /// Published nbench indices: memory, integer, floating point.
@@ -97,10 +146,12 @@ pub struct Programs {
 impl Programs {
     /// Makes the folder.
     pub fn new() -> anyhow::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("axplab-").tempdir().with_context(|| {
-            let place = std::env::temp_dir();
-            format!("cannot unpack guest programs into `{}`; set TMPDIR", place.display())
-        })?;
+        // Absolute: a program may be started in another folder.
+        let place = std::path::absolute(std::env::temp_dir()).context("TMPDIR")?;
+        let folder =
+            tempfile::Builder::new().prefix("axplab-").tempdir_in(&place).with_context(|| {
+                format!("cannot unpack guest programs into `{}`; set TMPDIR", place.display())
+            })?;
         Ok(Self { folder })
     }
 

@@ -32,6 +32,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// List the rows, their units and classes, and the engines found here
     List(ListArgs),
+    /// Turn the lines that guest programs printed elsewhere into a record
+    Import(ImportArgs),
     /// Run an Alpha Linux program
     Run(RunArgs),
     /// Disassemble an Alpha ELF file or instruction words
@@ -44,6 +46,9 @@ pub enum Command {
     axplab bench --quick\n  \
     axplab bench numeric-sort idea --engines native,interp,auto\n  \
     axplab bench --samples 15 --json run.json\n  \
+    axplab bench --all --json all.json       every row of every published table\n  \
+    axplab bench --all --resume all.json     go on with it after an interruption\n  \
+    axplab bench --program ./mine.alpha --native-twin ./mine -- its arguments\n  \
     axplab bench --config lab.toml --engines native,ds10\n\n\
     A configuration file adds engines of your own; {elf} is the Alpha program, {native} its\n\
     native twin, {args} its arguments:\n  \
@@ -52,8 +57,26 @@ pub enum Command {
     Exit status: 0 all results right, 1 a wrong result or a failed run, 2 a wrong call,\n\
     130 interrupted (what was measured by then is kept).")]
 pub struct BenchArgs {
-    /// Rows to measure [default: all of `axplab list`]
+    /// Rows to measure [default: the kernels; see --all]
     pub rows: Vec<String>,
+    /// Every row of `axplab list`: also traps, system calls, streams, disk and files
+    #[arg(long)]
+    pub all: bool,
+    /// Keep the rows that FILE, the record of an interrupted run, already has; the result replaces it
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
+    /// Measure an Alpha program of your own, from its start to its end; may be repeated
+    #[arg(long = "program", value_name = "ELF")]
+    pub programs: Vec<PathBuf>,
+    /// The same program compiled for this host, for the native column; one for each --program
+    #[arg(long = "native-twin", value_name = "FILE")]
+    pub native_twins: Vec<PathBuf>,
+    /// Arguments of these programs
+    #[arg(last = true, value_name = "ARGS")]
+    pub program_args: Vec<OsString>,
+    /// Where rows that need a disk make their files [default: TMPDIR, else /var/tmp]
+    #[arg(long, value_name = "DIR")]
+    pub scratch: Option<PathBuf>,
     /// Engines to measure, by name, separated by commas [default: all built in]
     #[arg(long, short, value_name = "LIST", value_delimiter = ',')]
     pub engines: Vec<String>,
@@ -81,6 +104,27 @@ pub struct BenchArgs {
     /// Configuration with further engines [default: axplab/config.toml in the user's configuration folder]
     #[arg(long, value_name = "FILE", env = "AXPLAB_CONFIG")]
     pub config: Option<PathBuf>,
+}
+
+/// Arguments of `axplab import`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    ssh ds10 'for i in 1 2 3 4 5; do ./md5.elf md5-8192 100; done' > ds10.txt\n  \
+    axplab import ds10.txt --engine ds10 --host 'AlphaServer DS10' --json ds10.json\n\n\
+    Exit status: 0 all results right, 1 a wrong result among them, 2 nothing to import.")]
+pub struct ImportArgs {
+    /// Files with the lines, among whatever else (`-`: standard input)
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// The name of the column
+    #[arg(long, short, value_name = "NAME")]
+    pub engine: String,
+    /// The machine that they were printed on
+    #[arg(long, value_name = "TEXT", default_value = "unknown")]
+    pub host: String,
+    /// Write the record to FILE (`-`: to standard output)
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub json: PathBuf,
 }
 
 /// Arguments of `axplab list`.

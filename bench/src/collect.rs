@@ -2,19 +2,37 @@
 
 use std::collections::BTreeMap;
 
-use crate::catalogue::{Artifact, Row};
+use crate::catalogue::{self, Row};
 use crate::measure::Sample;
 use crate::plan::{Cell, Settings};
 use crate::record::{Better, Indices, Metric, ResultRecord, RowRecord};
 use crate::warning::{self, Warning};
 use crate::{report, stats};
 
-/// The result of one cell: never a time beside an error.
-pub fn result(row: &Row, cell: &Cell, file: &Artifact) -> ResultRecord {
+/// What the samples are of.
+#[derive(Debug, Clone, Copy)]
+pub enum Subject<'a> {
+    /// A row of the catalogue.
+    Row(&'a Row),
+    /// A program of the user's own, whose figure is its time from start to end.
+    Whole,
+}
+
+impl Subject<'_> {
+    fn figure(self, sample: &Sample, reps: f64) -> f64 {
+        match self {
+            Self::Row(row) => row.figure(sample, reps),
+            Self::Whole => sample.wall,
+        }
+    }
+}
+
+/// The result of one cell: never a time beside an error. `compiler` made the file of that hash.
+pub fn result(subject: Subject, cell: &Cell, sha256: &str, compiler: Option<&str>) -> ResultRecord {
     let identity = ResultRecord {
         engine: cell.engine.name.clone(),
-        artifact_sha256: Some(file.sha256.clone()),
-        compiler: file.compiler.clone(),
+        artifact_sha256: Some(sha256.to_owned()),
+        compiler: compiler.map(str::to_owned),
         ..ResultRecord::default()
     };
     if cell.error.is_some() || cell.samples.is_empty() {
@@ -23,7 +41,7 @@ pub fn result(row: &Row, cell: &Cell, file: &Artifact) -> ResultRecord {
     }
     let column =
         |get: &dyn Fn(&Sample) -> f64| -> Vec<f64> { cell.samples.iter().map(get).collect() };
-    let values = column(&|s| row.value_of(s.work, cell.reps as f64, s.seconds));
+    let values = column(&|s| subject.figure(s, cell.reps as f64));
     let summary = stats::Summary::new(&values);
     ResultRecord {
         median: summary.map(|summary| summary.median),
@@ -56,12 +74,14 @@ fn phases(samples: &[Sample]) -> BTreeMap<String, f64> {
 fn metrics(cell: &Cell) -> BTreeMap<String, Metric> {
     type Get<'a> = &'a dyn Fn(&Sample) -> Option<f64>;
     let reps = cell.reps as f64;
-    let quantities: [(&str, &str, Get); 5] = [
+    let quantities: [(&str, &str, Get); 7] = [
         ("work_seconds", "s", &|s| Some(s.seconds)),
         ("wall", "s", &|s| Some(s.wall)),
         ("repetitions", "1", &|_| Some(reps)),
         ("code_bytes", "B", &|s| s.stats.code_bytes.map(|x| x as f64)),
         ("compiled_instructions", "1", &|s| s.stats.compiled_instructions.map(|x| x as f64)),
+        (COMPILE_TIME, "ns", &|s| Some(s.stats.phases.get("translate")? * 1e9 / compiled(s)?)),
+        (CODE_BYTES, "B", &|s| Some(s.stats.code_bytes.filter(|&n| n > 0)? as f64 / compiled(s)?)),
     ];
     let mut metrics = BTreeMap::new();
     for (name, unit, get) in quantities {
@@ -72,7 +92,31 @@ fn metrics(cell: &Cell) -> BTreeMap<String, Metric> {
             metrics.insert(name.to_owned(), metric);
         }
     }
+    let named = cell.samples.first().into_iter().flat_map(|sample| sample.extra.keys());
+    for name in named {
+        let samples: Option<Vec<f64>> =
+            cell.samples.iter().map(|sample| sample.extra.get(name).copied()).collect();
+        if let Some(samples) = samples {
+            let unit = match () {
+                () if name.ends_with("_cpu") => "%",
+                () if name.ends_with("_user") || name.ends_with("_system") => "s",
+                () => "1",
+            };
+            let metric = Metric { unit: unit.to_owned(), better: Better::Lower, samples };
+            metrics.insert(name.clone(), metric);
+        }
+    }
     metrics
+}
+
+/// Nanoseconds of translation by guest instruction, as a metric's name.
+pub const COMPILE_TIME: &str = "compile_time_per_instruction";
+/// Bytes of host code by guest instruction.
+pub const CODE_BYTES: &str = "code_bytes_per_instruction";
+
+/// Guest instructions that were compiled; none where too few were to tell a rate.
+fn compiled(sample: &Sample) -> Option<f64> {
+    sample.stats.compiled_instructions.filter(|&count| count >= 16).map(|count| count as f64)
 }
 
 /// What the samples of one cell give cause to say.
@@ -101,9 +145,18 @@ pub fn warnings(
     warnings
 }
 
+/// The first engine whose file system refused to read past the page cache.
+pub fn refused_direct(row: &RowRecord) -> Option<String> {
+    let refused = |result: &&ResultRecord| {
+        result.metrics.get("direct").is_some_and(|metric| metric.samples.contains(&0.0))
+    };
+    row.results.iter().find(refused).map(|result| result.engine.clone())
+}
+
 /// Says so if results were measured on less than a whole CPU: other processes ran, whatever the load was before.
 pub fn starved(rows: &[RowRecord]) -> Option<Warning> {
-    let shares: Vec<f64> = rows.iter().flat_map(|row| &row.results).filter_map(cpu_share).collect();
+    let busy = rows.iter().filter(|row| !catalogue::waits(&row.suite) && row.suite != "program");
+    let shares: Vec<f64> = busy.flat_map(|row| &row.results).filter_map(cpu_share).collect();
     let starved = shares.iter().filter(|&&share| share < 0.9).count();
     (starved > 0).then(|| {
         let message = format!(

@@ -48,7 +48,7 @@ pub struct Values<'a> {
     /// CPU model of the guest build.
     pub cpu: &'a str,
     /// The kernel's arguments.
-    pub args: &'a [String],
+    pub args: &'a [OsString],
 }
 
 #[derive(Debug, Deserialize)]
@@ -195,7 +195,7 @@ impl EngineSpec {
         let mut argv = Vec::new();
         for word in &self.command {
             if word == "{args}" {
-                argv.extend(values.args.iter().map(OsString::from));
+                argv.extend(values.args.iter().cloned());
             } else {
                 argv.push(replace(word, &paths));
             }

@@ -12,6 +12,7 @@ mod plan;
 mod record;
 mod report;
 mod stats;
+mod translation;
 mod warning;
 
 use std::io;

@@ -14,6 +14,7 @@ use axp_guests::ResultLine;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 use wait4::{ResUse, Wait4};
 
 /// More output than any kernel makes; what comes after is read and dropped.
@@ -56,6 +57,11 @@ pub struct Invocation {
     pub checksum: Option<String>,
     /// After this long the run is given up.
     pub timeout: Duration,
+    /// The folder it is started in, if not this process's.
+    pub cwd: Option<PathBuf>,
+    /// It prints no result line: the sample is the process's whole time, the result what it wrote and
+    /// its exit status.
+    pub whole: bool,
 }
 
 /// One verified run.
@@ -77,6 +83,8 @@ pub struct Sample {
     pub max_rss: u64,
     /// What an in-tree engine says of itself.
     pub stats: RunStats,
+    /// What the kernel says besides its result.
+    pub extra: BTreeMap<String, f64>,
 }
 
 /// The file that `axplab run --stats-json` writes, as far as the lab reads it.
@@ -109,7 +117,11 @@ pub fn measure(what: &Invocation, interrupt: &Interrupt) -> Result<Sample, Failu
     let finished = run(what, interrupt)?;
     let stats = std::fs::read(&what.stats).ok();
     let _ = std::fs::remove_file(&what.stats);
-    let line = check(what, &finished).map_err(Failure::Wrong)?;
+    let line = match what.whole {
+        true => whole(&finished),
+        false => check(what, &finished),
+    };
+    let line = line.map_err(Failure::Wrong)?;
     Ok(Sample {
         work: line.work as f64,
         seconds: line.seconds,
@@ -119,6 +131,7 @@ pub fn measure(what: &Invocation, interrupt: &Interrupt) -> Result<Sample, Failu
         cpu_sys: finished.usage.rusage.stime.as_secs_f64(),
         max_rss: finished.usage.rusage.maxrss,
         stats: stats.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default(),
+        extra: line.extra,
     })
 }
 
@@ -126,6 +139,8 @@ struct Finished {
     usage: ResUse,
     wall: Duration,
     stdout: Vec<u8>,
+    /// Of all that it wrote, also of what was dropped.
+    sha256: String,
     stderr: Vec<u8>,
 }
 
@@ -135,7 +150,11 @@ fn run(what: &Invocation, interrupt: &Interrupt) -> Result<Finished, Failure> {
         return Err(Failure::Interrupted);
     }
     let start = Instant::now();
-    let child = Command::new(&what.argv[0])
+    let mut command = Command::new(&what.argv[0]);
+    if let Some(folder) = &what.cwd {
+        command.current_dir(folder);
+    }
+    let child = command
         .args(&what.argv[1..])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -148,8 +167,8 @@ fn run(what: &Invocation, interrupt: &Interrupt) -> Result<Finished, Failure> {
     let mut running = Running { pid: Pid::from_child(&child), child: Some(child) };
     let waited = wait(&mut running, what.timeout, start, interrupt);
     let usage = running.end().map_err(|error| Failure::Wrong(format!("wait4: {error}")))?;
-    let (wall, stdout, stderr) = waited?;
-    Ok(Finished { usage, wall, stdout, stderr })
+    let (wall, stdout, sha256, stderr) = waited?;
+    Ok(Finished { usage, wall, stdout, sha256, stderr })
 }
 
 /// A child that is killed, with its group, and reaped on every way out.
@@ -175,7 +194,7 @@ impl Drop for Running {
     }
 }
 
-type Output = (Duration, Vec<u8>, Vec<u8>);
+type Output = (Duration, Vec<u8>, String, Vec<u8>);
 
 /// Waits without a thread: the process and both pipes are polled together.
 fn wait(
@@ -219,7 +238,8 @@ fn wait(
             // What it wrote lies in the pipes; a grandchild may keep them open, so they are not read to their end.
             out.drain();
             err.drain();
-            return Ok((wall, out.bytes, err.bytes));
+            let sha256 = format!("{:x}", out.hash.finalize());
+            return Ok((wall, out.bytes, sha256, err.bytes));
         }
         if out_ready {
             out.read();
@@ -233,6 +253,7 @@ fn wait(
 struct Pipe<R> {
     source: Option<R>,
     bytes: Vec<u8>,
+    hash: Sha256,
 }
 
 impl<R: Read + std::os::fd::AsFd> Pipe<R> {
@@ -240,7 +261,7 @@ impl<R: Read + std::os::fd::AsFd> Pipe<R> {
         if let Some(source) = &source {
             let _ = rustix::io::ioctl_fionbio(source, true);
         }
-        Self { source, bytes: Vec::new() }
+        Self { source, bytes: Vec::new(), hash: Sha256::new() }
     }
 
     /// Reads once; true if there may be more.
@@ -255,6 +276,7 @@ impl<R: Read + std::os::fd::AsFd> Pipe<R> {
             Ok(count) => {
                 let room = OUTPUT_LIMIT.saturating_sub(self.bytes.len());
                 self.bytes.extend_from_slice(&buffer[..count.min(room)]);
+                self.hash.update(&buffer[..count]);
                 true
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => true,
@@ -270,6 +292,25 @@ impl<R: Read + std::os::fd::AsFd> Pipe<R> {
             }
         }
     }
+}
+
+/// The result of a program that knows nothing of the lab: what it wrote, and how it ended.
+fn whole(finished: &Finished) -> Result<ResultLine, String> {
+    let status = finished.usage.status;
+    let Some(code) = status.code() else {
+        let said = last_line(&finished.stderr).map_or(String::new(), |line| format!(": {line}"));
+        return Err(format!("{}{said}", describe(status)));
+    };
+    Ok(ResultLine {
+        row: String::new(),
+        size: 0,
+        reps: 1,
+        work: 1,
+        unit: String::new(),
+        seconds: finished.wall.as_secs_f64(),
+        checksum: format!("output {} and status {code}", finished.sha256.get(..16).unwrap_or("")),
+        extra: BTreeMap::new(),
+    })
 }
 
 /// The result line, if the run ended well and the line is what was asked for.
@@ -342,6 +383,8 @@ mod tests {
             reps: 2,
             checksum: Some("00000000000000ff".into()),
             timeout: Duration::from_secs(20),
+            cwd: None,
+            whole: false,
         }
     }
 
@@ -361,6 +404,29 @@ mod tests {
             (16.0, 0.5, "00000000000000ff")
         );
         assert!(sample.max_rss > 0 && sample.wall > 0.0);
+    }
+
+    #[test]
+    fn a_program_of_its_own_is_judged_by_what_it_wrote_and_how_it_ended() {
+        let answer = |script: &str| {
+            let invocation = Invocation { whole: true, ..shell(script) };
+            measure(&invocation, &Interrupt::default()).map(|sample| sample.checksum)
+        };
+        let right = answer("seq 100000; exit 3").unwrap();
+        assert_eq!(answer("seq 100000; echo noise >&2; exit 3").unwrap(), right);
+        assert_ne!(answer("seq 100001; exit 3").unwrap(), right);
+        assert_ne!(answer("seq 100000").unwrap(), right);
+        assert!(
+            matches!(answer("kill -SEGV $$"), Err(Failure::Wrong(text)) if text.contains("SIGSEGV"))
+        );
+    }
+
+    #[test]
+    fn figures_beyond_the_result_are_kept() {
+        let script = format!("echo '{} sender_cpu=12.5 name=x'; pwd >&2", GOOD);
+        let invocation = Invocation { cwd: Some("/".into()), ..shell(&script) };
+        let sample = measure(&invocation, &Interrupt::default()).unwrap();
+        assert_eq!(sample.extra, [("sender_cpu".to_owned(), 12.5)].into());
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub struct Cell {
     pub error: Option<String>,
     /// What went wrong was that nothing came.
     pub timed_out: bool,
+    /// One repetition a sample, as many samples as are asked for: there is nothing to calibrate.
+    pub once: bool,
 }
 
 impl Cell {
@@ -48,6 +50,7 @@ impl Cell {
             order: Vec::new(),
             error: None,
             timed_out: false,
+            once: false,
         }
     }
 
@@ -89,6 +92,11 @@ pub fn measure_row(
             continue;
         }
         progress.doing(&cell.engine.name, "calibration");
+        if cell.once {
+            (cell.reps, cell.wanted) = (1, settings.samples);
+            progress.done(1);
+            continue;
+        }
         let translates = cell.engine.build() == Build::Guest;
         match calibrate(settings, translates, &|reps| command(index, reps), interrupt) {
             Ok(found) => (cell.reps, cell.wanted) = found,
@@ -134,7 +142,7 @@ fn calibrate(
     command: &dyn Fn(u64) -> Invocation,
     interrupt: &Interrupt,
 ) -> Result<(u64, u32), Failure> {
-    let mut before = (0u64, 0.0);
+    let mut before = (0u64, 0.0, 0.0);
     let mut reps = 1u64;
     loop {
         let sample = measure(&command(reps), interrupt)?;
@@ -142,6 +150,12 @@ fn calibrate(
         let further = (sample.seconds - before.1) / (reps - before.0) as f64;
         // Noise may make a further repetition look free: never believe in less than a fiftieth.
         let further = further.max(each / 50.0);
+        // What a row does outside its work loop is not measured, but takes its time.
+        let around = match before.0 {
+            0 => 0.0,
+            done => (sample.wall - before.2) / (reps - done) as f64 / UNTIMED,
+        };
+        let further = further.max(around);
         let wanted = scale(1, settings.target / further);
         let first = before.0 == 0 && translates && sample.seconds < 4.0 * settings.target;
         let long = sample.seconds >= 4.0 * settings.target;
@@ -150,12 +164,16 @@ fn calibrate(
             let more = further * (reps_taken as f64 - reps as f64);
             return Ok((reps_taken, worthwhile(settings, sample.wall + more)));
         }
-        before = (reps, sample.seconds);
+        before = (reps, sample.seconds, sample.wall);
         // Short times foretell little, but are cheap: the closer the target, the smaller the step.
-        let step = if sample.seconds < settings.target / 10.0 { 100 } else { 8 };
+        let short = sample.seconds < settings.target / 10.0 && sample.wall < settings.target;
+        let step = if short { 100 } else { 8 };
         reps = wanted.clamp(reps.saturating_mul(2), reps.saturating_mul(step));
     }
 }
+
+/// How many times the aimed-at time a sample may take in all, start-up aside.
+const UNTIMED: f64 = 8.0;
 
 /// More repetitions than any kernel needs.
 const MOST: u64 = 1 << 40;
@@ -203,6 +221,8 @@ mod tests {
             reps,
             checksum: Some("0000000000000001".into()),
             timeout: SETTINGS.timeout,
+            cwd: None,
+            whole: false,
         }
     }
 
@@ -222,6 +242,24 @@ mod tests {
                 assert!(reps == 1 || (0.3..=0.8).contains(&work), "{fixed} {per_rep}: {reps}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_not_timed_does_not_multiply_beyond_reason() {
+        let asked = RefCell::new(0);
+        let command = |reps: u64| {
+            *asked.borrow_mut() = reps;
+            let mut invocation = pretend(0.0, 1e-6, reps);
+            // Ten milliseconds of preparation for a microsecond of work.
+            let wait = format!("sleep {}; echo \"$0\"", 0.01 * reps as f64);
+            let line = invocation.argv.pop().unwrap();
+            invocation.argv = ["sh", "-c", &wait].map(OsString::from).to_vec();
+            invocation.argv.push(line);
+            invocation
+        };
+        let settings = Settings { target: 0.05, ..SETTINGS };
+        let found = calibrate(&settings, true, &command, &Interrupt::default()).unwrap();
+        assert!((2..=200).contains(&found.0) && asked.into_inner() <= 200, "{found:?}");
     }
 
     #[test]

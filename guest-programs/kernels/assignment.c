@@ -64,15 +64,16 @@ static AX_NOINLINE u64 choose(void)
         }
         total += found;
     } while (found);
+    if (total == n) return total;
     for (u64 i = 0; i < n; i++) {
         for (u64 j = 0; j < n; j++) {
             if (cost[i][j] != 0 || mark[i][j] != FREE) continue;
             mark[i][j] = CHOSEN;
             total++;
-            for (u64 k = 0; k < n; k++) {
-                if (k != i && cost[k][j] == 0) mark[k][j] = CROSSED;
+            for (u64 k = 0; k < n; k++)
                 if (k != j && cost[i][k] == 0) mark[i][k] = CROSSED;
-            }
+            for (u64 k = 0; k < n; k++)
+                if (k != i && cost[k][j] == 0) mark[k][j] = CROSSED;
             break;
         }
     }
@@ -94,7 +95,7 @@ static AX_NOINLINE void shift(void)
         for (u64 i = 0; i < n; i++) {
             if (!row_line[i]) continue;
             for (u64 j = 0; j < n; j++)
-                if (cost[i][j] == 0 && !column_line[j]) column_line[j] = 1, added++;
+                if (cost[i][j] == 0) column_line[j] = 1;
         }
         for (u64 j = 0; j < n; j++) {
             if (!column_line[j]) continue;
@@ -109,10 +110,14 @@ static AX_NOINLINE void shift(void)
             if (!column_line[j] && cost[i][j] < least) least = cost[i][j];
     }
     for (u64 i = 0; i < n; i++) {
-        for (u64 j = 0; j < n; j++) {
-            if (row_line[i] && !column_line[j]) cost[i][j] -= least;
-            else if (!row_line[i] && column_line[j]) cost[i][j] += least;
-        }
+        if (!row_line[i]) continue;
+        for (u64 j = 0; j < n; j++)
+            if (!column_line[j]) cost[i][j] -= least;
+    }
+    for (u64 i = 0; i < n; i++) {
+        if (row_line[i]) continue;
+        for (u64 j = 0; j < n; j++)
+            if (column_line[j]) cost[i][j] += least;
     }
 }
 

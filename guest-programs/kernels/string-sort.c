@@ -13,18 +13,19 @@ static u8 original[MOST + 2 * LONGEST], arena[MOST + 2 * LONGEST];
 static u64 first_offset[MOST / 4], offset[MOST / 4];
 static u64 strings, filled;
 
+/* nbench compares as many bytes as the shorter string has, beginning with the length byte. */
 static int less(u64 a, u64 b)
 {
     const u8 *x = arena + offset[a], *y = arena + offset[b];
-    int order = lib_memcmp(x + 1, y + 1, x[0] < y[0] ? x[0] : y[0]);
-    return order ? order < 0 : x[0] < y[0];
+    int order = lib_memcmp(x, y, x[0] < y[0] ? x[0] : y[0]);
+    return order ? order < 0 : x[0] > y[0];
 }
 
-/* Makes room for `length` bytes in string i. */
+/* Makes room for `length` bytes in string i; what lies behind is moved even if by nothing. */
 static AX_NOINLINE void resize(u64 i, u64 length)
 {
     i64 grow = (i64)length - arena[offset[i]];
-    if (grow == 0 || i == strings - 1) return;
+    if (i == strings - 1) return;
     u64 tail = offset[strings - 1] + arena[offset[strings - 1]] + 1 - offset[i + 1];
     lib_memmove(arena + offset[i + 1] + grow, arena + offset[i + 1], tail);
     u64 j = i + 1;

@@ -13,6 +13,7 @@
 
 struct lab_row {
     const char *name;
+    /* Printed after the last repetition; ` name=value` fields that a row adds may follow it. */
     const char *unit;
     u64 size;                   /* the published size, the default */
     u64 least, most;            /* sizes accepted */

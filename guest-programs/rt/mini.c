@@ -31,31 +31,40 @@ void *ax_memcpy(void *to, const void *from, u64 bytes)
 
 struct loose { u64 v; } __attribute__((packed, may_alias));
 
-/* Overlap-safe move: aligned quadword stores, and loads that the guest builds from LDQ_U pairs
- * where the source is not aligned alike. */
+/* Overlap-safe move: a line of 64 bytes at a time, aligned quadword stores, and loads that the
+ * guest builds from LDQ_U pairs where the source is not aligned alike. Every quadword of a line
+ * is loaded before the first is stored. */
+static inline void move_line(u8 *to, const u8 *from)
+{
+    const struct loose *s = (const struct loose *)from;
+    word_alias *d = (word_alias *)to;
+    u64 a = s[0].v, b = s[1].v, c = s[2].v, e = s[3].v;
+    u64 f = s[4].v, g = s[5].v, h = s[6].v, i = s[7].v;
+    d[0] = a, d[1] = b, d[2] = c, d[3] = e;
+    d[4] = f, d[5] = g, d[6] = h, d[7] = i;
+}
+
 void *ax_memmove(void *to, const void *from, u64 bytes)
 {
     u8 *d = to;
     const u8 *s = from;
     if ((u64)d - (u64)s >= bytes) {
         for (; bytes && ((u64)d & 7); bytes--) *d++ = *s++;
-        for (; bytes >= 32; bytes -= 32, d += 32, s += 32) {
-            const struct loose *from4 = (const struct loose *)s;
-            word_alias *to4 = (word_alias *)d;
-            u64 a = from4[0].v, b = from4[1].v, c = from4[2].v, e = from4[3].v;
-            to4[0] = a, to4[1] = b, to4[2] = c, to4[3] = e;
+        if (bytes >= 72 && ((u64)d & 8)) {
+            *(word_alias *)d = ((const struct loose *)s)->v;
+            bytes -= 8, d += 8, s += 8;
         }
+        for (; bytes >= 64; bytes -= 64, d += 64, s += 64) move_line(d, s);
         for (; bytes >= 8; bytes -= 8, d += 8, s += 8)
             *(word_alias *)d = ((const struct loose *)s)->v;
         while (bytes--) *d++ = *s++;
     } else {
         for (; bytes && ((u64)(d + bytes) & 7); bytes--) d[bytes - 1] = s[bytes - 1];
-        for (; bytes >= 32; bytes -= 32) {
-            const struct loose *from4 = (const struct loose *)(s + bytes - 32);
-            word_alias *to4 = (word_alias *)(d + bytes - 32);
-            u64 a = from4[0].v, b = from4[1].v, c = from4[2].v, e = from4[3].v;
-            to4[0] = a, to4[1] = b, to4[2] = c, to4[3] = e;
+        if (bytes >= 72 && ((u64)(d + bytes) & 8)) {
+            bytes -= 8;
+            *(word_alias *)(d + bytes) = ((const struct loose *)(s + bytes))->v;
         }
+        for (; bytes >= 64; bytes -= 64) move_line(d + bytes - 64, s + bytes - 64);
         for (; bytes >= 8; bytes -= 8)
             *(word_alias *)(d + bytes - 8) = ((const struct loose *)(s + bytes - 8))->v;
         while (bytes--) d[bytes] = s[bytes];

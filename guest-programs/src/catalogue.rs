@@ -1,7 +1,7 @@
-//! The model of `catalogue.toml`: parsed by serde, validated once, then read-only; the lab,
+//! The model of `catalogue.toml` and `catalogue-system.toml`: parsed by serde, validated once, then read-only; the lab,
 //! the tests and `cargo xtask guests` all look programs and rows up here.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -91,6 +91,10 @@ pub enum Class {
     Micro,
     /// Digests and public-key arithmetic.
     Crypto,
+    /// What programs ask of the system: traps, system calls, signals, changed code.
+    System,
+    /// Streams, disk and files.
+    Io,
 }
 
 /// Whether a larger value is the better one.
@@ -109,8 +113,10 @@ pub enum Better {
 pub enum Value {
     /// `work / seconds / scale`.
     WorkPerSecond,
-    /// Seconds for one repetition.
+    /// Seconds for one repetition, by `scale`.
     Seconds,
+    /// The same of the whole process, from its start to its end.
+    Wall,
 }
 
 /// Figures from published reports, in the row's display unit.
@@ -123,6 +129,20 @@ pub struct Published {
     pub es47: Option<f64>,
     /// AlphaVM-Pro 1.4.11 with JIT2 on a Xeon E3-1270v3.
     pub alphavm: Option<f64>,
+}
+
+/// A published figure of a system that has no column of its own.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reference {
+    /// Which system, and how it was measured.
+    pub system: String,
+    /// The figure, in the row's display unit.
+    pub value: f64,
+    /// Processor use of the sender, in percent.
+    pub sender_cpu: Option<f64>,
+    /// Processor use of the receiver, in percent.
+    pub receiver_cpu: Option<f64>,
 }
 
 /// A row's part in the nbench-style indices.
@@ -154,7 +174,10 @@ pub struct Row {
     pub value: Value,
     /// Which direction is better.
     pub better: Better,
-    /// Divides work per second to give the display unit.
+    /// Its group in the record, where that is not its class.
+    #[serde(default)]
+    pub suite: Option<String>,
+    /// Divides work per second, or seconds, to give the display unit.
     #[serde(default = "one")]
     pub scale: f64,
     /// The published size, the kernel's default.
@@ -175,10 +198,27 @@ pub struct Row {
     /// Published figures, where there are any.
     #[serde(default)]
     pub published: Published,
+    /// Published figures of further systems.
+    #[serde(default)]
+    pub references: Vec<Reference>,
+    /// Whether the row does what the published figures' programs did; if not, they are shown, but
+    /// never taken for the same measurement.
+    #[serde(default = "yes")]
+    pub comparable: bool,
+    /// One repetition a sample, whatever its length.
+    #[serde(default)]
+    pub once: bool,
+    /// MiB of disk that a run needs in the folder it is started in; that folder has to be writable.
+    #[serde(default)]
+    pub scratch_mib: u64,
 }
 
 fn one() -> f64 {
     1.0
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Row {
@@ -202,7 +242,7 @@ impl Row {
     pub fn value_of(&self, work: f64, reps: f64, seconds: f64) -> f64 {
         match self.value {
             Value::WorkPerSecond => work / seconds / self.scale,
-            Value::Seconds => seconds / reps,
+            Value::Seconds | Value::Wall => seconds / reps / self.scale,
         }
     }
 }
@@ -227,6 +267,12 @@ pub struct Program {
     pub name: String,
     /// Path of the C source below `guest-programs`.
     pub source: String,
+    /// Sources that it is linked with besides the common ones.
+    #[serde(default)]
+    pub also: Vec<String>,
+    /// Why there is no native build, by the name of the variant.
+    #[serde(default)]
+    pub no_native: BTreeMap<String, String>,
     /// The prebuilt files.
     pub elf: Vec<Elf>,
     /// The rows it can measure.
@@ -296,11 +342,18 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
+    /// The text of the catalogue that is part of this crate: its files, one after the other.
+    pub const TEXT: &str =
+        concat!(include_str!("../catalogue.toml"), "\n", include_str!("../catalogue-system.toml"));
+
+    /// The files, below `guest-programs`.
+    pub const FILES: [&str; 2] = ["catalogue.toml", "catalogue-system.toml"];
+
     /// The catalogue that is part of this crate.
     pub fn builtin() -> &'static Catalogue {
         static BUILTIN: OnceLock<Catalogue> = OnceLock::new();
         BUILTIN.get_or_init(|| {
-            Catalogue::parse(include_str!("../catalogue.toml"))
+            Catalogue::parse(Catalogue::TEXT)
                 .expect("the embedded catalogue is validated by this crate's tests")
         })
     }
@@ -366,7 +419,7 @@ impl Catalogue {
             if row.quick_size > row.size || !positive.iter().all(|v| *v > 0.0) {
                 return fail(place, "sizes or times out of order");
             }
-            if (row.value == Value::Seconds) != (row.better == Better::Lower) {
+            if (row.value == Value::WorkPerSecond) != (row.better == Better::Higher) {
                 return fail(place, "a time is better lower, a rate higher");
             }
             if row.nbench.is_some_and(|n| {

@@ -1,7 +1,7 @@
 //! The lab's own guest programs as data: which kernels exist, their prebuilt Alpha ELF files,
 //! their native twins and the results they must give. Called by the lab (axplab) and the tests.
 //!
-//! The catalogue, `catalogue.toml`, says everything about a row; this crate parses it once,
+//! The catalogue, `catalogue.toml` and `catalogue-system.toml`, says everything about a row; this crate parses it once,
 //! validates it and adds the embedded executables. It knows nothing of the emulator.
 //!
 //! ```
@@ -23,8 +23,8 @@ mod embedded {
 }
 
 pub use catalogue::{
-    Better, Catalogue, CatalogueError, Class, Cpu, Elf, Flags, Nbench, Program, Published, Row,
-    Toolchain, Value, sha256_hex,
+    Better, Catalogue, CatalogueError, Class, Cpu, Elf, Flags, Nbench, Program, Published,
+    Reference, Row, Toolchain, Value, sha256_hex,
 };
 pub use line::{LineError, ResultLine};
 pub use native::{NativeMissing, Variant, native, native_compiler};

@@ -1,7 +1,7 @@
 //! The one line that a kernel prints, as data; the lab parses it from every engine's output,
 //! native and foreign ones included.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// A parsed `AXPLAB1` line.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +20,12 @@ pub struct ResultLine {
     pub seconds: f64,
     /// Checksum of the result; `mismatch` if repetitions differed.
     pub checksum: String,
+    /// What the row says besides, by name; figures only.
+    pub extra: BTreeMap<String, f64>,
 }
+
+/// The fields of every line.
+const FIELDS: [&str; 7] = ["row", "size", "reps", "work", "unit", "seconds", "checksum"];
 
 /// Why a text is not a kernel's line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +39,7 @@ pub enum LineError {
 }
 
 impl ResultLine {
-    /// Parses a kernel's whole standard output; fields that it does not know are ignored.
+    /// Parses a kernel's whole standard output; fields beyond its own that are no figures are ignored.
     pub fn parse(stdout: &str) -> Result<ResultLine, LineError> {
         let line = stdout.strip_suffix('\n').unwrap_or(stdout);
         let fields = line
@@ -49,7 +54,14 @@ impl ResultLine {
         if !seconds.is_finite() || seconds < 0.0 {
             return Err(LineError::Field("seconds"));
         }
+        let extra = fields
+            .iter()
+            .filter(|(name, _)| !FIELDS.contains(name))
+            .filter_map(|(name, value)| Some(((*name).to_owned(), value.parse().ok()?)))
+            .filter(|(_, value): &(String, f64)| value.is_finite())
+            .collect();
         Ok(ResultLine {
+            extra,
             row: text("row")?.to_owned(),
             size: number("size")?,
             reps: number("reps")?,

@@ -64,6 +64,7 @@ pub fn compile(catalogue: &Catalogue, program: &Program, elf: &Elf, target: &Pat
         .arg(target)
         .args(RUNTIME)
         .arg(&program.source)
+        .args(&program.also)
         .output()
         .with_context(|| format!("cannot run {}", tools.command))?;
     if !output.status.success() {
@@ -100,9 +101,12 @@ pub fn compile_hosted(
 /// Rebuilds every guest; with `check`, only compares with the committed files.
 pub fn guests(check: bool) -> Result<()> {
     let folder = folder();
-    let path = folder.join("catalogue.toml");
-    let mut text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let catalogue = Catalogue::parse(&text)?;
+    let paths = Catalogue::FILES.map(|file| folder.join(file));
+    let mut texts = Vec::new();
+    for path in &paths {
+        texts.push(fs::read_to_string(path).with_context(|| path.display().to_string())?);
+    }
+    let catalogue = Catalogue::parse(&texts.join("\n"))?;
     match cross_compiler(&catalogue)? {
         CrossCompiler::Recorded => {}
         CrossCompiler::Missing => bail!(
@@ -144,10 +148,14 @@ pub fn guests(check: bool) -> Result<()> {
         fs::write(committed, bytes).with_context(|| committed.display().to_string())?;
         // qemu-alpha and the kernel only run what is executable.
         fs::set_permissions(committed, fs::Permissions::from_mode(0o755))?;
-        text = with_hash(&text, &elf.file, &sha256_hex(bytes))?;
+        let text = texts.iter_mut().find(|text| text.contains(&format!("\"{}\"", elf.file)));
+        let text = text.with_context(|| format!("no line for {} in the catalogue", elf.file))?;
+        *text = with_hash(text, &elf.file, &sha256_hex(bytes))?;
     }
-    Catalogue::parse(&text)?;
-    fs::write(&path, text)?;
+    Catalogue::parse(&texts.join("\n"))?;
+    for (path, text) in paths.iter().zip(texts) {
+        fs::write(path, text)?;
+    }
     println!("{} guest files built, {} of them new", built.len(), wrong.len());
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,18 +11,22 @@ use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::Outcome;
-use crate::catalogue::{self, Programs, Row};
+use crate::catalogue::{self, Artifact, Programs, Row};
 use crate::cli::BenchArgs;
+use crate::cmd::{program, resume, scratch};
 use crate::engines::{self, Build, EngineSpec, Values};
 use crate::measure::{Interrupt, Invocation};
 use crate::plan::{self, Cell, Progress, Settings};
 use crate::record::{self, Indices, Record, RowRecord};
 use crate::report::{self, Format};
 use crate::warning::{self, Warning};
-use crate::{collect, fingerprint};
+use crate::{collect, fingerprint, translation};
 
 /// Seconds of sampling that a quick run of the whole table may take; start-up and slow cells come on top.
 const QUICK_BUDGET: f64 = 150.0;
+
+/// The same for `--all`, which is to end within half an hour.
+const ALL_BUDGET: f64 = 750.0;
 
 /// Rows in which an engine may give nothing before it is left out.
 const TIMEOUTS: u32 = 3;
@@ -29,30 +34,49 @@ const TIMEOUTS: u32 = 3;
 /// Runs the command.
 pub fn bench(args: BenchArgs) -> anyhow::Result<Outcome> {
     let all_rows = catalogue::rows();
-    let rows = catalogue::select(&all_rows, &args.rows)?;
+    if args.all && !args.rows.is_empty() {
+        bail!("`--all` measures every row: name rows or give --all, not both");
+    }
+    // A program of the user's own stands alone unless rows are asked for, too.
+    let rows = match args.programs.is_empty() || args.all || !args.rows.is_empty() {
+        true => catalogue::select(&all_rows, &args.rows, args.all)?,
+        false => Vec::new(),
+    };
+    let programs = program::programs(&args)?;
     if !super::run::CPUS.contains(&args.cpu.as_str()) {
         bail!("unknown cpu `{}`; choose one of {}", args.cpu, super::run::CPUS.join(", "));
     }
     let registry = engines::registry(args.config.as_deref())?;
     let chosen = engines::select(&registry, &args.engines)?;
+    let resumed = args.resume.as_deref().map(resume::Resumed::load).transpose()?;
     let to_stdout = args.json.as_deref() == Some(Path::new("-"));
-    let json = args.json.as_deref().filter(|_| !to_stdout);
+    let json = args.json.as_deref().filter(|_| !to_stdout).or(args.resume.as_deref());
     if let Some(path) = json {
         record::check_writable(path)?;
     }
     let mut warnings = Vec::new();
     let present = present(chosen, args.engines.is_empty(), &mut warnings)?;
-    let lab = Lab::new(&args, present, rows.len())?;
+    let lab = Lab::new(&args, present, &rows, programs.len())?;
     let interrupt = Interrupt::catch()?;
-    let mut record = lab.measure(&rows, &interrupt, warnings)?;
+    let finish = |mut record: Record| {
+        record.warnings.extend(collect::starved(&record.rows));
+        record.indices = collect::indices(&all_rows, &record.rows);
+        record
+    };
+    // After each row, so that not even a loss of power takes what was measured.
+    let save = |record: &Record| match json {
+        Some(path) => finish(record.clone()).write(path),
+        None => Ok(()),
+    };
+    let what = What { rows: &rows, programs: &programs, resumed, translation: args.all };
+    let mut record = lab.measure(what, &interrupt, warnings, &save)?;
 
     let interrupted = interrupt.is_set();
     if interrupted {
         let message = "interrupted: what was measured by then is kept, the rest is missing";
         record.warnings.push(Warning::general("interrupted", message));
     }
-    record.warnings.extend(collect::starved(&record.rows));
-    record.indices = collect::indices(&all_rows, &record.rows);
+    let record = finish(record);
     if let Some(path) = json {
         record.write(path)?;
     }
@@ -99,47 +123,75 @@ fn present(
     Ok(present)
 }
 
+/// What is to be measured.
+struct What<'a> {
+    rows: &'a [Row],
+    programs: &'a [program::Own],
+    resumed: Option<resume::Resumed>,
+    /// Whether rows on translation are added.
+    translation: bool,
+}
+
 /// All that measuring needs besides the rows.
-struct Lab {
-    axplab: PathBuf,
-    engines: Vec<EngineSpec>,
-    settings: Settings,
+pub(super) struct Lab {
+    pub(super) axplab: PathBuf,
+    pub(super) engines: Vec<EngineSpec>,
+    pub(super) settings: Settings,
     programs: Programs,
     quick: bool,
-    cpu: String,
+    pub(super) cpu: String,
+    scratch: scratch::Scratch,
     /// How often each engine gave nothing within the time.
     timeouts: RefCell<BTreeMap<String, u32>>,
 }
 
 impl Lab {
-    fn new(args: &BenchArgs, engines: Vec<EngineSpec>, rows: usize) -> anyhow::Result<Self> {
-        let samples = args.samples.unwrap_or(if args.quick { 5 } else { 7 });
-        let cells = (rows * engines.len()).max(1) as f64;
+    fn new(
+        args: &BenchArgs,
+        engines: Vec<EngineSpec>,
+        rows: &[Row],
+        programs: usize,
+    ) -> anyhow::Result<Self> {
+        let bounded = args.quick || args.all;
+        let samples = args.samples.unwrap_or(if bounded { 5 } else { 7 });
+        let cells = ((rows.len() + programs) * engines.len()).max(1) as f64;
+        let budget = if args.quick { QUICK_BUDGET } else { ALL_BUDGET };
         // Calibrating costs about as much as one sample and a half.
-        let share = QUICK_BUDGET / (cells * (f64::from(samples) + 1.5));
-        let target = if args.quick { share.clamp(0.05, 0.25) } else { 1.0 };
+        let share = budget / (cells * (f64::from(samples) + 1.5));
+        let target = match (args.quick, args.all) {
+            (true, _) => share.clamp(0.05, 0.25),
+            (false, true) => share.clamp(0.1, 1.0),
+            (false, false) => 1.0,
+        };
         let timeout = args.timeout.unwrap_or(if args.quick { 60.0 } else { 300.0 });
         Ok(Self {
             axplab: std::env::current_exe().context("cannot find the path of axplab itself")?,
             engines,
             settings: Settings {
                 samples,
-                least_samples: if args.quick { 2 } else { 3 },
+                least_samples: if bounded { 2 } else { 3 },
                 target: args.sample_time.unwrap_or(target),
                 timeout: Duration::from_secs_f64(timeout),
             },
             programs: Programs::new()?,
             quick: args.quick,
             cpu: args.cpu.clone(),
+            scratch: scratch::Scratch::new(args.scratch.clone()),
             timeouts: RefCell::default(),
         })
     }
 
+    /// Where the files of a run lie.
+    pub(super) fn folder(&self) -> &Path {
+        self.programs.folder()
+    }
+
     fn measure(
         &self,
-        rows: &[Row],
+        what: What,
         interrupt: &Interrupt,
         mut warnings: Vec<Warning>,
+        save: &dyn Fn(&Record) -> anyhow::Result<()>,
     ) -> anyhow::Result<Record> {
         let host = fingerprint::host();
         let build = fingerprint::build();
@@ -148,28 +200,93 @@ impl Lab {
             let message = format!("only {} samples of each result", self.settings.samples);
             warnings.push(Warning::general("few-samples", message));
         }
-        let bar = Bar::new(rows.len() * self.engines.len() * plan::steps(&self.settings) as usize);
-        let mut records = Vec::new();
-        for row in rows {
-            if interrupt.is_set() {
-                break;
-            }
-            bar.row(&row.name);
-            let done = self.row(row, &bar, interrupt, &mut warnings)?;
-            // An interrupted row is kept if there is anything in it.
-            if !interrupt.is_set() || done.results.iter().any(|result| !result.samples.is_empty()) {
-                records.push(done);
-            }
-        }
-        bar.finish();
-        Ok(Record {
+        let mut resumed = what.resumed.unwrap_or_default();
+        resumed.check(&host, &build)?;
+        let steps = self.engines.len() * plan::steps(&self.settings) as usize;
+        let bar = Bar::new((what.rows.len() + what.programs.len()) * steps);
+        let mut record = Record {
             schema: record::SCHEMA.to_owned(),
             host,
             axplab: build,
-            rows: records,
+            rows: Vec::new(),
             indices: Indices::default(),
             warnings,
-        })
+        };
+        let own = what.programs.iter().map(Subject::Own);
+        for subject in what.rows.iter().map(Subject::Row).chain(own) {
+            if interrupt.is_set() {
+                break;
+            }
+            bar.row(subject.name());
+            let wanted = self.wanted(&subject)?;
+            if let Some((row, warnings)) = resumed.take(subject.name(), &wanted) {
+                bar.done(steps as u32);
+                record.rows.push(row);
+                record.warnings.extend(warnings);
+                continue;
+            }
+            let done = match subject {
+                Subject::Row(row) => self.row(row, &bar, interrupt, &mut record.warnings)?,
+                Subject::Own(own) => {
+                    program::measure(self, own, &bar, interrupt, &mut record.warnings)?
+                }
+            };
+            // An interrupted row is kept if there is anything in it.
+            let whole = !interrupt.is_set();
+            if whole || done.results.iter().any(|result| !result.samples.is_empty()) {
+                if !whole {
+                    let message = format!("{} was not measured to its end", done.row);
+                    let row = Some(done.row.clone());
+                    record
+                        .warnings
+                        .push(Warning { row, ..Warning::general("unfinished", message) });
+                }
+                record.rows.push(done);
+                save(&record)?;
+            }
+        }
+        if what.translation {
+            let rows = translation::rows(&record.rows);
+            record.rows.extend(rows);
+        }
+        bar.finish();
+        Ok(record)
+    }
+
+    /// What a row of an earlier run must have been measured with to stand for one of this run.
+    fn wanted(&self, subject: &Subject) -> anyhow::Result<resume::Wanted> {
+        let mut artifacts = Vec::new();
+        for engine in &self.engines {
+            let hash = match subject {
+                Subject::Row(row) => self
+                    .programs
+                    .artifact(row, engine.build(), &self.cpu)?
+                    .ok()
+                    .map(|artifact| artifact.sha256),
+                Subject::Own(own) => own.file(engine.build()).map(|(_, sha256)| sha256.to_owned()),
+            };
+            artifacts.extend(hash.map(|hash| (engine.name.clone(), hash)));
+        }
+        let params = match subject {
+            Subject::Row(row) => self.params(row),
+            Subject::Own(own) => own.params(&self.settings),
+        };
+        Ok(resume::Wanted { params, artifacts })
+    }
+
+    fn size(&self, row: &Row) -> u64 {
+        if self.quick { row.quick_size } else { row.size }
+    }
+
+    /// What else was chosen for a row.
+    fn params(&self, row: &Row) -> BTreeMap<String, serde_json::Value> {
+        BTreeMap::from([
+            ("size".to_owned(), self.size(row).into()),
+            ("cpu".to_owned(), self.cpu.clone().into()),
+            ("build".to_owned(), Programs::build_cpu(row, &self.cpu).into()),
+            ("samples".to_owned(), self.settings.samples.into()),
+            ("sample_time".to_owned(), self.settings.target.into()),
+        ])
     }
 
     fn row(
@@ -179,13 +296,27 @@ impl Lab {
         interrupt: &Interrupt,
         warnings: &mut Vec<Warning>,
     ) -> anyhow::Result<RowRecord> {
-        let size = if self.quick { row.quick_size } else { row.size };
+        let size = self.size(row);
+        let cwd = match row.scratch_mib {
+            0 => None,
+            mib => match self.scratch.folder(mib)? {
+                Ok(folder) => Some(folder),
+                Err(why) => {
+                    let message = format!("{}: {why}", row.name);
+                    let name = Some(row.name.clone());
+                    warnings.push(Warning { row: name, ..Warning::general("no-space", message) });
+                    bar.done(self.engines.len() as u32 * plan::steps(&self.settings));
+                    return Ok(self.record(row, 0.0, Vec::new()));
+                }
+            },
+        };
         let mut cells = Vec::new();
         let mut files = Vec::new();
         for engine in &self.engines {
             match self.programs.artifact(row, engine.build(), &self.cpu)? {
                 Ok(file) => {
                     let mut cell = Cell::new(engine.clone());
+                    cell.once = row.once;
                     // An engine that hangs on every row would hold the table up for as many timeouts.
                     let lost = self.timeouts.borrow().get(&engine.name).copied().unwrap_or(0);
                     if lost >= TIMEOUTS {
@@ -203,7 +334,7 @@ impl Lab {
         let stats = self.programs.folder().join("stats.json");
         let specs: Vec<EngineSpec> = cells.iter().map(|cell| cell.engine.clone()).collect();
         let command = |index: usize, reps: u64| {
-            let args = [row.name.clone(), reps.to_string(), size.to_string()];
+            let args = [row.name.clone(), reps.to_string(), size.to_string()].map(OsString::from);
             let values = Values {
                 axplab: &self.axplab,
                 program: &files[index].path,
@@ -219,39 +350,82 @@ impl Lab {
                 reps,
                 checksum: row.expected_checksum(size).map(str::to_owned),
                 timeout: self.settings.timeout,
+                cwd: cwd.clone(),
+                whole: false,
             }
         };
         plan::measure_row(&mut cells, &self.settings, &command, bar, interrupt);
-        for cell in cells.iter().filter(|cell| cell.timed_out) {
-            *self.timeouts.borrow_mut().entry(cell.engine.name.clone()).or_default() += 1;
-        }
+        self.remember_timeouts(&cells);
         agree(&mut cells);
         let results: Vec<_> =
-            cells.iter().zip(&files).map(|(cell, file)| collect::result(row, cell, file)).collect();
+            cells.iter().zip(&files).map(|(cell, file)| result(row, cell, file)).collect();
         for (cell, result) in cells.iter().zip(&results) {
             warnings.extend(collect::warnings(&row.name, &self.settings, cell, result));
         }
         let work =
             cells.iter().find_map(|cell| Some(cell.samples.first()?.work / cell.reps as f64));
-        Ok(RowRecord {
-            suite: row.class_name().to_owned(),
+        let mut record = self.record(row, work.unwrap_or(0.0), results);
+        if let Some(engine) = collect::refused_direct(&record) {
+            record.comparable_to_published = false;
+            let message = "the file system refuses O_DIRECT: read after dropping the page cache";
+            warnings.push(Warning::cell("o-direct-refused", &row.name, &engine, message));
+        }
+        Ok(record)
+    }
+
+    fn record(&self, row: &Row, work: f64, results: Vec<record::ResultRecord>) -> RowRecord {
+        RowRecord {
+            suite: row.suite().to_owned(),
             row: row.name.clone(),
-            params: BTreeMap::from([
-                ("size".to_owned(), size.into()),
-                ("cpu".to_owned(), self.cpu.clone().into()),
-                ("build".to_owned(), Programs::build_cpu(row, &self.cpu).into()),
-            ]),
+            params: self.params(row),
             unit: row.display_unit.clone(),
             better: row.better(),
-            work: work.unwrap_or(0.0),
-            comparable_to_published: size == row.size,
+            work,
+            comparable_to_published: row.comparable && self.size(row) == row.size,
             results,
-        })
+        }
+    }
+
+    /// An engine that hangs on every row is left out after some.
+    fn remember_timeouts(&self, cells: &[Cell]) {
+        for cell in cells.iter().filter(|cell| cell.timed_out) {
+            *self.timeouts.borrow_mut().entry(cell.engine.name.clone()).or_default() += 1;
+        }
+    }
+}
+
+fn result(row: &Row, cell: &Cell, file: &Artifact) -> record::ResultRecord {
+    let subject = collect::Subject::Row(row);
+    collect::result(subject, cell, &file.sha256, file.compiler.as_deref())
+}
+
+/// One thing to measure.
+enum Subject<'a> {
+    Row(&'a Row),
+    Own(&'a program::Own),
+}
+
+impl Subject<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Self::Row(row) => &row.name,
+            Self::Own(own) => &own.name,
+        }
     }
 }
 
 /// Says that an engine has no program for a row; once for the engine where it is the host's compiler that is missing.
 fn missing(row: &Row, engine: &EngineSpec, why: &str, warnings: &mut Vec<Warning>) {
+    if row.no_native(engine.build()).is_some() {
+        // The same sentence for all rows of a kind is said once.
+        let said =
+            |w: &Warning| w.engine.as_ref() == Some(&engine.name) && w.message.ends_with(why);
+        if !warnings.iter().any(said) {
+            let message = format!("no {} build of {} and its like: {why}", engine.name, row.name);
+            warnings.push(Warning::engine("no-native", &engine.name, message));
+        }
+        return;
+    }
     if engine.build() == Build::Guest {
         warnings.push(Warning::cell("missing-build", &row.name, &engine.name, why));
         return;
@@ -264,7 +438,7 @@ fn missing(row: &Row, engine: &EngineSpec, why: &str, warnings: &mut Vec<Warning
 }
 
 /// Where the catalogue knows no checksum for a size, the engines must at least agree with the first of them.
-fn agree(cells: &mut [Cell]) {
+pub(super) fn agree(cells: &mut [Cell]) {
     let first = cells
         .iter()
         .find_map(|cell| Some((cell.samples.first()?.checksum.clone(), cell.engine.name.clone())));
@@ -297,7 +471,7 @@ fn before(host: &record::Host, build: &record::Build) -> Vec<Warning> {
 }
 
 /// The progress bar; nothing at all where standard error is no terminal.
-struct Bar(ProgressBar);
+pub(super) struct Bar(ProgressBar);
 
 impl Bar {
     fn new(steps: usize) -> Self {

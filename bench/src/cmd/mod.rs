@@ -1,9 +1,14 @@
-//! One file per command; `main` hands the parsed arguments over.
+//! One file per command, and the parts of `bench` that stand alone; `main` hands the parsed
+//! arguments over.
 
 mod bench;
 mod disasm;
+mod import;
 mod list;
+mod program;
+mod resume;
 pub mod run;
+mod scratch;
 
 use crate::Outcome;
 use crate::cli::Command;
@@ -12,6 +17,7 @@ use crate::cli::Command;
 pub fn dispatch(command: Command) -> anyhow::Result<Outcome> {
     match command {
         Command::Bench(args) => bench::bench(args),
+        Command::Import(args) => import::import(args),
         Command::List(args) => list::list(args),
         Command::Run(args) => run::run(args),
         Command::Disasm(args) => disasm::disasm(args),

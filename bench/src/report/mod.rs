@@ -2,6 +2,7 @@
 
 mod json;
 mod markdown;
+mod references;
 mod table;
 mod view;
 

@@ -33,7 +33,7 @@ pub struct View {
     pub warnings: Vec<String>,
 }
 
-const NONE: &str = "-";
+pub(super) const NONE: &str = "-";
 
 /// Indices that the original nbench 2.2.3 (gcc -O3) reached on hosts of known kind: our *nbench-style* indices may stand
 /// beside published ones only where they come near.
@@ -57,6 +57,10 @@ impl View {
         let mut notes = Vec::new();
         let mut grids = vec![main(record, &columns, &mut notes)];
         grids.extend(indices(record, &columns, &mut notes));
+        if let Some((grid, note)) = super::references::grid(record) {
+            grids.push(grid);
+            notes.push(note);
+        }
         grids.extend(means(record, &columns));
         Self {
             head: head(record),
@@ -303,8 +307,12 @@ fn means(record: &Record, columns: &Columns) -> Option<Grid> {
     };
     let mut rows: Vec<Vec<String>> =
         suites.iter().map(|suite| line(suite, &|row| row.suite == *suite)).collect();
-    if suites.len() > 1 {
-        rows.push(line("all", &|_| true));
+    // Over kernels: a mean of these and of disks says nothing.
+    let kernels: Vec<&str> =
+        suites.iter().copied().filter(|suite| catalogue::is_kernels(suite)).collect();
+    if kernels.len() > 1 {
+        let name = if kernels.len() == suites.len() { "all" } else { "all kernels" };
+        rows.push(line(name, &|row| kernels.contains(&row.suite.as_str())));
     }
     let mut header = vec!["class".to_owned()];
     header.extend(pairs.iter().map(|(engine, base)| format!("{engine}/{base}")));
@@ -358,7 +366,7 @@ fn ratio(value: Option<f64>) -> String {
 }
 
 /// Four significant digits, or whole numbers up to ten million, then millions.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     match value.abs() {
         x if !x.is_finite() => "?".into(),
         0.0 => "0".into(),
