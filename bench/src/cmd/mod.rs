@@ -1,8 +1,12 @@
 //! One file per command; `main` hands the parsed arguments over.
 
 mod bench;
+mod dcl;
 mod disasm;
 mod list;
+mod machine;
+mod modes;
+mod probe;
 pub mod run;
 
 use crate::Outcome;
@@ -15,5 +19,9 @@ pub fn dispatch(command: Command) -> anyhow::Result<Outcome> {
         Command::List(args) => list::list(args),
         Command::Run(args) => run::run(args),
         Command::Disasm(args) => disasm::disasm(args),
+        Command::Probe(args) => probe::probe(args),
+        Command::Dcl(args) => dcl::dcl(args),
+        Command::Machine(args) => machine::machine(args),
+        Command::Modes(args) => modes::modes(args),
     }
 }
