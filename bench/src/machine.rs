@@ -23,6 +23,9 @@ pub const STRATEGIES: [(&str, ProbeStrategy); 4] = [
     ("elided", ProbeStrategy::Elided),
 ];
 
+/// How often times by mode are told.
+const INTERVAL: Duration = Duration::from_millis(100);
+
 /// The command interpreter's number among the programs.
 const DCL: u64 = 3;
 
@@ -38,8 +41,8 @@ pub struct Job<'a> {
     pub strategy: ProbeStrategy,
     /// Number of the program and its parameters: rounds, base, offset, mode, direction.
     pub parameters: [u64; 6],
-    /// Take the time by mode.
-    pub timed: bool,
+    /// Take the time by mode, and tell each interval's.
+    pub sampler: Option<fn([Duration; 5])>,
     /// Count instructions.
     pub counted: bool,
     /// A command procedure for the command interpreter, which then is the program.
@@ -49,7 +52,7 @@ pub struct Job<'a> {
 impl<'a> Job<'a> {
     /// A program and its parameters.
     pub fn program(engine: &'a str, strategy: ProbeStrategy, parameters: [u64; 6]) -> Self {
-        Job { engine, strategy, parameters, timed: false, counted: false, procedure: None }
+        Job { engine, strategy, parameters, sampler: None, counted: false, procedure: None }
     }
 
     /// The command interpreter on a procedure.
@@ -92,13 +95,14 @@ pub fn strategy(name: &str) -> anyhow::Result<ProbeStrategy> {
 pub fn run(job: &Job<'_>) -> anyhow::Result<Done> {
     let mut engine = guest::engine(job.engine)?()?;
     // A copy, since the parser wants an aligned header.
-    let image = load::parse(&axp_guests::EXECUTIVE.to_vec()).context("the executive's ELF file")?;
+    let bytes = axp_guests::EXECUTIVE.to_vec();
+    let image = load::parse(&bytes).context("the executive's ELF file")?;
     let disk = job.procedure.map(|text| Disk::of(text.as_bytes().to_vec())).unwrap_or_default();
     let board = Arc::new(Board::new(Console::Kept, disk, &job.parameters));
     let settings = Settings { probe: job.strategy, ..Settings::default() };
     let (mut machine, mut vcpu) = Machine::boot(&image, board.clone(), &settings)?;
-    if job.timed {
-        machine.time_modes();
+    if let Some(tell) = job.sampler {
+        machine.time_modes(INTERVAL, Box::new(tell));
     }
     let start = Instant::now();
     let quantum = job.counted.then_some(u64::MAX);

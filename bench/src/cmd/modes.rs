@@ -1,7 +1,9 @@
 //! `axplab modes`: in which access modes a program of the privileged machine spends its time, in the
 //! layout of MONITOR MODES.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::Context;
 
@@ -33,31 +35,77 @@ pub fn modes(args: ModesArgs) -> anyhow::Result<Outcome> {
         Some(text) => Job::procedure(&args.engine, strategy, text),
         None => Job::program(&args.engine, strategy, parameters),
     };
-    let job = Job { timed: true, ..job };
-    let time = machine::run(&job)?.counters.time;
+    let job = Job { sampler: Some(tell), ..job };
+    let done = machine::run(&job)?;
+    let time = done.counters.time;
     // Instructions come from a run of their own: counting changes times.
-    let count = Job { timed: false, counted: true, ..job };
+    let count = Job { sampler: None, counted: true, ..job };
     let instructions = machine::run(&count)?.counters.instructions;
-    let total: f64 = time.iter().map(std::time::Duration::as_secs_f64).sum();
+    let total: f64 = time.iter().map(Duration::as_secs_f64).sum();
+    let samples = samples();
     let mut out = std::io::stdout().lock();
     writeln!(out, "{} on {}, PROBE by {}: {total:.3} s", args.program, args.engine, args.probe)?;
-    writeln!(out, "{:<21}{:>6}  {:<BAR$}{:>15}", "", "CUR", "% of one CPU", "instructions")?;
-    let rows = [
-        ("Interrupt State", None),
-        ("MP Synchronization", None),
-        ("Kernel Mode", Some(0)),
-        ("Executive Mode", Some(1)),
-        ("Supervisor Mode", Some(2)),
-        ("User Mode", Some(3)),
-        ("PALcode", Some(4)),
-        ("Idle Time", None),
-    ];
-    for (name, index) in rows {
-        let share = index.map_or(0.0, |i: usize| time[i].as_secs_f64() / total.max(1e-9));
-        let bar = "*".repeat((share * BAR as f64).round() as usize);
+    writeln!(out, "{:<19}   CUR   AVE   MIN   MAX  {:<BAR$}{:>15}", "", "average", "instructions")?;
+    for (name, index) in ROWS {
+        let average = index.map_or(0.0, |i| 100.0 * time[i].as_secs_f64() / total.max(1e-9));
+        let of = |s: &[f64; 5]| index.map_or(0.0, |i| s[i]);
+        let current = samples.last().map_or(average, of);
+        let least = samples.iter().map(of).fold(f64::INFINITY, f64::min).min(average);
+        let most = samples.iter().map(of).fold(average, f64::max);
         let retired = index.and_then(|i| instructions.get(i)).map(u64::to_string);
-        let retired = retired.unwrap_or_default();
-        writeln!(out, "{name:<21}{:>6.1}  {bar:<BAR$}{retired:>15}", 100.0 * share)?;
+        writeln!(
+            out,
+            "{name:<19}{current:>6.1}{average:>6.1}{least:>6.1}{most:>6.1}  {:<BAR$}{:>15}",
+            bar(average),
+            retired.unwrap_or_default()
+        )?;
     }
+    writeln!(
+        out,
+        "published, VUPS.COM on one of three CPUs: kernel 29, executive 21, supervisor 50"
+    )?;
     Ok(Outcome::DONE)
+}
+
+/// The rows of MONITOR MODES, and which time each shows.
+const ROWS: [(&str, Option<usize>); 8] = [
+    ("Interrupt State", None),
+    ("MP Synchronization", None),
+    ("Kernel Mode", Some(0)),
+    ("Executive Mode", Some(1)),
+    ("Supervisor Mode", Some(2)),
+    ("User Mode", Some(3)),
+    ("PALcode", Some(4)),
+    ("Idle Time", None),
+];
+
+fn bar(percent: f64) -> String {
+    "*".repeat((percent / 100.0 * BAR as f64).round() as usize)
+}
+
+/// Percentages of each interval; bounded, so that a long run does not grow.
+static SAMPLES: Mutex<Vec<[f64; 5]>> = Mutex::new(Vec::new());
+
+fn samples() -> Vec<[f64; 5]> {
+    SAMPLES.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Keeps an interval, and shows it where somebody watches.
+fn tell(time: [Duration; 5]) {
+    let total: f64 = time.iter().map(Duration::as_secs_f64).sum();
+    let percent = time.map(|t| 100.0 * t.as_secs_f64() / total.max(1e-9));
+    let mut samples = SAMPLES.lock().unwrap_or_else(PoisonError::into_inner);
+    if samples.len() < 100_000 {
+        samples.push(percent);
+    }
+    let mut err = std::io::stderr().lock();
+    if err.is_terminal() {
+        let mut text = String::new();
+        for (name, index) in ROWS {
+            let share = index.map_or(0.0, |i| percent[i]);
+            text += &format!("\x1b[K{name:<19}{share:>6.1}  {}\n", bar(share));
+        }
+        // A terminal that is gone does not end the run.
+        let _ = write!(err, "{text}\x1b[{}A", ROWS.len());
+    }
 }

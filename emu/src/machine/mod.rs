@@ -22,7 +22,7 @@ mod report;
 mod scb;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use board::{Board, Console, Disk, DiskError};
 pub use boot::{BootError, Settings};
@@ -66,7 +66,7 @@ pub struct Counters {
     /// Instructions retired in each mode; kept by counted runs.
     pub instructions: [u64; 4],
     /// Host time in each mode and, last, in PALcode; kept where [`Machine::time_modes`] asks for it.
-    pub time: [std::time::Duration; 5],
+    pub time: [Duration; 5],
 }
 
 /// One processor of the machine: the registers that PALcode keeps.
@@ -86,7 +86,21 @@ pub struct Machine {
     restart: u64,
     report: Option<Report>,
     counters: Counters,
-    timed: bool,
+    sampler: Option<Sampler>,
+}
+
+/// Who is told the time of each mode, now and then.
+struct Sampler {
+    every: Duration,
+    next: Instant,
+    last: [Duration; 5],
+    tell: Box<dyn FnMut([Duration; 5]) + Send>,
+}
+
+impl std::fmt::Debug for Sampler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sampler").field("every", &self.every).finish_non_exhaustive()
+    }
 }
 
 /// How a PALcode function ends.
@@ -128,7 +142,7 @@ impl Machine {
             restart: 0,
             report: None,
             counters: Counters::default(),
-            timed: false,
+            sampler: None,
         }
     }
 
@@ -163,9 +177,19 @@ impl Machine {
     }
 
     /// Has [`run`](Machine::run) take the time of every stay in a mode, which costs two readings of the
-    /// clock for each.
-    pub fn time_modes(&mut self) {
-        self.timed = true;
+    /// clock for each, and tell what was added about every so often.
+    pub fn time_modes(&mut self, every: Duration, tell: Box<dyn FnMut([Duration; 5]) + Send>) {
+        let next = Instant::now() + every;
+        self.sampler = Some(Sampler { every, next, last: [Duration::ZERO; 5], tell });
+    }
+
+    fn sample(&mut self, now: Instant) {
+        let time = self.counters.time;
+        if let Some(sampler) = self.sampler.as_mut().filter(|s| now >= s.next) {
+            sampler.next = now + sampler.every;
+            let last = std::mem::replace(&mut sampler.last, time);
+            (sampler.tell)(std::array::from_fn(|i| time[i].saturating_sub(last[i])));
+        }
     }
 
     /// All state beside the registers, for comparisons between engines.
@@ -198,7 +222,7 @@ impl Machine {
                 }
             };
             let (mode, before) = (self.mode(), vcpu.cpu.count);
-            let start = self.timed.then(Instant::now);
+            let start = self.sampler.is_some().then(Instant::now);
             let exit = engine.run(vcpu, slice);
             let left = start.map(|start| {
                 let now = Instant::now();
@@ -216,6 +240,7 @@ impl Machine {
             };
             if let Some(left) = left {
                 self.counters.time[4] += left.elapsed();
+                self.sample(left);
             }
             if let Some((start, end)) = self.take_code_change() {
                 engine.invalidate(start, end);

@@ -82,12 +82,9 @@ impl Machine {
         system(vcpu).set_mode(mode);
         let r = &vcpu.cpu.r;
         let image = [r[2], r[3], r[4], r[5], r[6], r[7], pc, saved_ps];
-        // The frame lies in one page, so the first store fails or none does.
-        for (i, value) in image.into_iter().enumerate() {
-            if let Err(fault) = vcpu.mem.store_u64(frame + 8 * i as u64, value) {
-                system(vcpu).set_mode(old_mode);
-                return Err(fault.into());
-            }
+        if let Err(fault) = system(vcpu).store_frame(frame, &image) {
+            system(vcpu).set_mode(old_mode);
+            return Err(fault.into());
         }
         if target & !3 == 0 {
             return Err(Trouble::Halt(HaltReason::NoVector(vector)));
@@ -129,11 +126,7 @@ impl Machine {
         if sp & 63 != 0 {
             return Err(Trouble::ReservedOperand);
         }
-        let mut frame = [0; 8];
-        for (i, value) in frame.iter_mut().enumerate() {
-            *value = vcpu.mem.load_u64(sp + 8 * i as u64)?;
-        }
-        let [r2, r3, r4, r5, r6, r7, pc, saved] = frame;
+        let [r2, r3, r4, r5, r6, r7, pc, saved] = system(vcpu).load_frame(sp)?;
         let old_mode = self.mode();
         let new_mode = saved >> ps::CM_SHIFT & 3;
         if old_mode != KERNEL && (new_mode < old_mode || saved & !OUTER_LEGAL != 0) {

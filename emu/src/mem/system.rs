@@ -425,6 +425,35 @@ impl SystemMap {
         stored.ok_or(fault(va, Access::Store, FaultKind::MachineCheck))
     }
 
+    /// Stores a frame of eight quadwords at a multiple of its size, so in one page: all or nothing.
+    pub fn store_frame(&self, va: u64, frame: &[u64; 8]) -> Result<(), MemFault> {
+        if let Some(host) = self.quick(va, 8, Access::Store) {
+            for (i, &value) in frame.iter().enumerate() {
+                // SAFETY: the buffer leads to a page of RAM, which holds the whole frame.
+                unsafe { raw::store_u64(host + 8 * i as u64, value) };
+            }
+            return Ok(());
+        }
+        let at = |i: usize| va.wrapping_add(8 * i as u64);
+        frame.iter().enumerate().try_for_each(|(i, &value)| self.store(at(i), 8, value))
+    }
+
+    /// Loads a frame.
+    pub fn load_frame(&self, va: u64) -> Result<[u64; 8], MemFault> {
+        let mut frame = [0; 8];
+        if let Some(host) = self.quick(va, 8, Access::Load) {
+            for (i, value) in frame.iter_mut().enumerate() {
+                // SAFETY: as in `store_frame`.
+                *value = unsafe { raw::load_u64(host + 8 * i as u64) }.unwrap_or(0);
+            }
+            return Ok(frame);
+        }
+        for (i, value) in frame.iter_mut().enumerate() {
+            *value = self.load(va.wrapping_add(8 * i as u64), 8)?;
+        }
+        Ok(frame)
+    }
+
     /// Replaces an aligned longword or quadword that holds `old`.
     pub(super) fn exchange(
         &self,
