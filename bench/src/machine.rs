@@ -2,7 +2,7 @@
 //! `probe` and `modes`.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use axp_emu::engine::Outcome;
@@ -91,6 +91,12 @@ pub fn strategy(name: &str) -> anyhow::Result<ProbeStrategy> {
     }
 }
 
+/// CPU time of this thread: what the host does meanwhile is not charged to the guest.
+fn thread_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)
+}
+
 /// Runs to the program's end.
 pub fn run(job: &Job<'_>) -> anyhow::Result<Done> {
     let mut engine = guest::engine(job.engine)?()?;
@@ -104,13 +110,13 @@ pub fn run(job: &Job<'_>) -> anyhow::Result<Done> {
     if let Some(tell) = job.sampler {
         machine.time_modes(INTERVAL, Box::new(tell));
     }
-    let start = Instant::now();
+    let start = thread_time();
     let quantum = job.counted.then_some(u64::MAX);
     let outcome = machine.run(&mut *engine, &mut vcpu, quantum, u64::MAX);
     if let Some(report) = machine.report() {
         bail!("{report}");
     }
-    let total = start.elapsed();
+    let total = thread_time().saturating_sub(start);
     let Outcome::Exited(status) = outcome else {
         bail!("the machine ended with {outcome:?}");
     };

@@ -31,6 +31,8 @@ struct Line {
     probe: f64,
     /// Seconds of one iteration of the loop as a command procedure.
     com: f64,
+    /// CHMK, an empty service and REI, in nanoseconds.
+    change: f64,
     /// Iterations of a counting loop of the command interpreter in a second.
     dcl_rate: f64,
 }
@@ -54,18 +56,19 @@ fn counting_loop(rounds: u64) -> String {
     )
 }
 
-/// Seconds of one iteration: the difference of a long and a short run, which start alike.
-fn per_iteration(
-    samples: u32,
-    rounds: u64,
-    time: impl Fn(u64) -> anyhow::Result<Done>,
-) -> anyhow::Result<f64> {
-    let mut best = f64::INFINITY;
-    for _ in 0..samples {
-        let (long, short) = (time(rounds)?.loop_time, time(rounds / 4)?.loop_time);
-        best = best.min(long.saturating_sub(short).as_secs_f64() / (rounds - rounds / 4) as f64);
+/// Seconds of one iteration, from runs long enough that starting and translating count for little.
+fn per_iteration(samples: u32, time: impl Fn(u64) -> anyhow::Result<Done>) -> anyhow::Result<f64> {
+    const LONG: Duration = Duration::from_millis(400);
+    let mut rounds = 500;
+    let mut best = time(rounds)?.loop_time;
+    while best < LONG && rounds < 1 << 30 {
+        rounds *= 4;
+        best = time(rounds)?.loop_time;
     }
-    Ok(best)
+    for _ in 1..samples {
+        best = best.min(time(rounds)?.loop_time);
+    }
+    Ok(best.as_secs_f64() / rounds as f64)
 }
 
 /// Runs the command.
@@ -96,11 +99,13 @@ pub fn probe(args: ProbeArgs) -> anyhow::Result<Outcome> {
             let alone = job([2, args.iterations, PAGES.0, 7, 3, 1]);
             let (_, alone) = best_of(args.samples, &alone)?;
             let probe = per_round(&alone, args.iterations);
-            let rounds = (args.iterations / 20).clamp(400, 100_000);
             let procedure = |text: String| machine::run(&Job::procedure(engine, strategy, &text));
-            let com = per_iteration(args.samples, rounds, |n| procedure(getsyi_com(n)))?;
-            let dcl = per_iteration(args.samples, rounds, |n| procedure(counting_loop(n)))?;
+            let com = per_iteration(args.samples, |n| procedure(getsyi_com(n)))?;
+            let dcl = per_iteration(args.samples, |n| procedure(counting_loop(n)))?;
+            let chmk = job([1, args.iterations, 0, 0, 0, 0]);
+            let (_, chmk) = best_of(args.samples, &chmk)?;
             lines.push(Line {
+                change: per_round(&chmk, args.iterations),
                 com,
                 dcl_rate: 1.0 / dcl.max(1e-12),
                 engine: engine.clone(),
@@ -180,6 +185,7 @@ fn print(args: &ProbeArgs, lines: &[Line]) -> anyhow::Result<()> {
         "ns/probe",
         "probing %",
         "x walk",
+        "ns CHMK+REI",
         ".COM s / 1.5 M",
         "DCL loops/s",
         "VUPS-like, M = 10",
@@ -198,6 +204,7 @@ fn print(args: &ProbeArgs, lines: &[Line]) -> anyhow::Result<()> {
             format!("{:.2}", line.probe),
             format!("{:.1}", 100.0 * probing),
             speedup.map_or("-".into(), |x| format!("{x:.2}")),
+            format!("{:.0}", line.change),
             format!("{:.1}", line.com * PUBLISHED_CALLS),
             format!("{:.0}", line.dcl_rate),
             format!("{:.0}", line.dcl_rate / VUP_RATE),
@@ -255,6 +262,7 @@ fn record_of(args: &ProbeArgs, lines: &[Line]) -> Record {
             seconds: summary.as_ref().map(|s| s.median),
             metrics: BTreeMap::from([
                 ("ns_per_probe".into(), metric("ns", line.probe)),
+                ("ns_chmk_rei".into(), metric("ns", line.change)),
                 ("com_seconds".into(), metric("s", line.com * args.iterations as f64)),
                 ("bytes_walked".into(), metric("bytes", bytes[0] as f64)),
                 ("bytes_by_buffer".into(), metric("bytes", bytes[1] as f64)),
