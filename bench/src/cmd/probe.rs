@@ -56,19 +56,20 @@ fn counting_loop(rounds: u64) -> String {
     )
 }
 
-/// Seconds of one iteration, from runs long enough that starting and translating count for little.
+/// Seconds of one iteration: a long run less a short one, which start and translate alike.
 fn per_iteration(samples: u32, time: impl Fn(u64) -> anyhow::Result<Done>) -> anyhow::Result<f64> {
-    const LONG: Duration = Duration::from_millis(400);
-    let mut rounds = 500;
-    let mut best = time(rounds)?.loop_time;
-    while best < LONG && rounds < 1 << 30 {
+    const ENOUGH: Duration = Duration::from_millis(300);
+    let mut rounds = 8000;
+    let (mut short, mut long) = (time(rounds)?.loop_time, time(4 * rounds)?.loop_time);
+    while long.saturating_sub(short) < ENOUGH && rounds < 1 << 28 {
         rounds *= 4;
-        best = time(rounds)?.loop_time;
+        (short, long) = (long, time(4 * rounds)?.loop_time);
     }
     for _ in 1..samples {
-        best = best.min(time(rounds)?.loop_time);
+        short = short.min(time(rounds)?.loop_time);
+        long = long.min(time(4 * rounds)?.loop_time);
     }
-    Ok(best.as_secs_f64() / rounds as f64)
+    Ok(long.saturating_sub(short).as_secs_f64() / (3 * rounds) as f64)
 }
 
 /// Runs the command.
