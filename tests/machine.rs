@@ -679,8 +679,7 @@ fn address_spaces_do_not_mix() {
 
 #[test]
 fn imb_makes_new_code_visible() {
-    let program = format!(
-        "li r9, 0x100000
+    let program = "li r9, 0x100000
          li r20, 40
         again:
          jsr r26, (r9)
@@ -691,9 +690,8 @@ fn imb_makes_new_code_visible() {
          pal imb
          subq r20, 1, r20
          bgt r20, again
-         pal halt"
-    );
-    let rig = Rig::new(3, &program).code(0x10_0000, "lda r1, 5(r31)\njmp r31, (r26)");
+         pal halt";
+    let rig = Rig::new(3, program).code(0x10_0000, "lda r1, 5(r31)\njmp r31, (r26)");
     assert_eq!(rig.results(), (5..45).collect::<Vec<u64>>());
 }
 

@@ -160,6 +160,12 @@ pub unsafe extern "C" fn find_code(table: *mut CodeTable, pc: u64) -> *const u8 
 pub fn step_at_pc(vcpu: &mut Vcpu) -> Result<(), Exit> {
     let pc = vcpu.cpu.pc;
     let word = vcpu.mem.fetch_u32(pc).map_err(Exit::Fault)?;
+    // CALL_PAL has opcode 0, and mostly it is why compiled code was left.
+    if word >> 26 == 0 && !vcpu.pal.performs(word) {
+        vcpu.cpu.pc = pc.wrapping_add(4);
+        vcpu.cpu.count += u64::from(vcpu.counted);
+        return Err(Exit::CallPal(word));
+    }
     let insn = decode(word).filter(|i| Dialect::of(vcpu).has(i));
     let insn = insn.ok_or(Exit::Illegal(word))?;
     let result = interp::step(vcpu, &insn);
