@@ -21,6 +21,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("load", 3),
     ("linux", 4),
     ("machine", 4),
+    ("machine", 4),
 ];
 
 /// Uses between modules of one level, each with its reason.

@@ -38,6 +38,104 @@ pub enum Command {
     Run(RunArgs),
     /// Disassemble an Alpha ELF file or instruction words
     Disasm(DisasmArgs),
+    /// Run a DCL command procedure on the privileged machine
+    Dcl(DclArgs),
+    /// Boot a program of your own on the privileged machine
+    Machine(MachineArgs),
+    /// Measure what validating buffers by PROBE costs on the privileged machine
+    Probe(ProbeArgs),
+    /// Show in which access modes a program of the privileged machine spends its time
+    Modes(ModesArgs),
+}
+
+/// Arguments of `axplab probe`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    axplab probe                             every strategy on interp and auto\n  \
+    axplab probe --engines auto --probe walk,inline --iterations 1500000\n  \
+    axplab probe --sweep                     PROBE alone: direction, pages, hit or miss\n\n\
+    Exit status: 0 done, 1 a run that did not end well, 2 a wrong call.")]
+pub struct ProbeArgs {
+    /// Calls of the service in one run
+    #[arg(long, value_name = "N", default_value_t = 300_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub iterations: u64,
+    /// Engines, separated by commas
+    #[arg(long, short, value_name = "LIST", value_delimiter = ',', default_value = "interp,auto")]
+    pub engines: Vec<String>,
+    /// How PROBE finds its answers: walk, inline, cached, elided [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub probe: Vec<String>,
+    /// Runs of each, of which the fastest counts
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub samples: u32,
+    /// PROBE alone instead of the service
+    #[arg(long)]
+    pub sweep: bool,
+    /// Write the record of the run to FILE
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Arguments of `axplab dcl`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  \
+    axplab dcl VUPS.COM                      the command interpreter's speed; our DCL, not VMS's")]
+pub struct DclArgs {
+    /// The command procedure
+    pub procedure: PathBuf,
+    /// The engine
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub engine: String,
+    /// How PROBE finds its answers: walk, inline, cached or elided
+    #[arg(long, value_name = "NAME", default_value = "inline")]
+    pub probe: String,
+}
+
+/// Arguments of `axplab machine`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    axplab machine hello.s                   assemble it at 0x10000 and start it there\n  \
+    axplab machine kernel.elf --disk disk.img --parameters 3,100\n\n\
+    Exit status: the program's; 70 when the machine had to stop (the report is on standard\n\
+    error); 2 when it cannot be started.")]
+pub struct MachineArgs {
+    /// An ELF file for physical addresses, or lines for the built-in assembler
+    pub program: PathBuf,
+    /// The engine
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub engine: String,
+    /// Megabytes of memory
+    #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=65536))]
+    pub memory: u64,
+    /// Image of the disk: a number of 512-byte blocks; the machine changes a copy
+    #[arg(long, value_name = "FILE")]
+    pub disk: Option<PathBuf>,
+    /// How PROBE finds its answers: walk, inline, cached or elided
+    #[arg(long, value_name = "NAME", default_value = "inline")]
+    pub probe: String,
+    /// Numbers that the program can ask the console for
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub parameters: Vec<u64>,
+    /// Count instructions, so that runs repeat exactly; the clock ticks every N of them
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1000000", value_parser = clap::value_parser!(u64).range(1..))]
+    pub deterministic: Option<u64>,
+}
+
+/// Arguments of `axplab modes`.
+#[derive(Debug, Args)]
+pub struct ModesArgs {
+    /// The program: getsyi, chmk, probe, or a DCL command procedure (FILE.COM)
+    #[arg(default_value = "getsyi")]
+    pub program: String,
+    /// The engine
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub engine: String,
+    /// How PROBE finds its answers: walk, inline, cached or elided
+    #[arg(long, value_name = "NAME", default_value = "inline")]
+    pub probe: String,
+    /// Rounds of its loop
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub iterations: u64,
 }
 
 /// Arguments of `axplab bench`.

@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::cmd::run::{ExitStatus, RunOptions};
 
 /// Makes an engine that has translated nothing.
-type Maker = fn() -> anyhow::Result<Box<dyn Engine>>;
+pub type Maker = fn() -> anyhow::Result<Box<dyn Engine>>;
 
 /// The engines of this build, by the name that `--engine` takes.
 const ENGINES: &[(&str, Maker)] = &[
@@ -36,7 +36,8 @@ pub fn is_built(name: &str) -> bool {
     ENGINES.iter().any(|(known, _)| *known == name)
 }
 
-fn engine(name: &str) -> anyhow::Result<Maker> {
+/// What makes the engine of that name.
+pub fn engine(name: &str) -> anyhow::Result<Maker> {
     match ENGINES.iter().find(|(known, _)| *known == name) {
         Some((_, make)) => Ok(*make),
         None => bail!("engine `{name}` is not part of this build; see `axplab list`"),

@@ -7,6 +7,7 @@ mod collect;
 mod engines;
 mod fingerprint;
 mod guest;
+mod machine;
 mod measure;
 mod plan;
 mod record;

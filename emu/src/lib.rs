@@ -17,5 +17,6 @@ pub mod interp;
 pub mod isa;
 pub mod linux;
 pub mod load;
+pub mod machine;
 pub mod mem;
 pub mod sem;

@@ -26,5 +26,9 @@ pub use catalogue::{
     Better, Catalogue, CatalogueError, Class, Cpu, Elf, Flags, Nbench, Program, Published,
     Reference, Row, Toolchain, Value, sha256_hex,
 };
+/// The executive of the privileged machine and the images that it runs (`exec/`), as one ELF file for
+/// physical memory.
+pub const EXECUTIVE: &[u8] = include_bytes!("../elf/exec.elf");
+
 pub use line::{LineError, ResultLine};
 pub use native::{NativeMissing, Variant, native, native_compiler};

@@ -56,6 +56,8 @@ pub mod word {
     pub const PLACES: usize = 12;
     /// One more than the number of the place of the last indirect jump, with heat only.
     pub const JUMP_PLACE: usize = 13;
+    /// PROBEs that compiled code has answered.
+    pub const PROBES: usize = 17;
     /// Top of the stack that regions run on.
     pub const STACK_TOP: usize = 16;
 }

@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use axp_emu::block::Dialect;
 use axp_emu::cpu::{UnalignedPolicy, Vcpu};
-use axp_emu::isa::{Insn, Kind, Opcode, Osf, PalVariant, RegSet, ZERO, decode};
+use axp_emu::isa::{Insn, Kind, Opcode, RegSet, Vms, ZERO, decode};
 use axp_emu::mem::{AddressSpace, PAGE_SIZE};
 
 use crate::divide::{self, Division};
@@ -221,6 +222,7 @@ const INLINE_LIMIT: usize = 1200;
 /// Discovers the instructions of a region.
 struct Selector<'a> {
     vcpu: &'a Vcpu,
+    dialect: Dialect,
     fetcher: Fetcher<'a>,
     found: BTreeMap<Place, Found>,
     leaders: BTreeSet<Place>,
@@ -239,6 +241,7 @@ struct Selector<'a> {
 pub fn select(vcpu: &Vcpu, entry: u64, limit: usize, inline: bool) -> Region {
     let mut s = Selector {
         vcpu,
+        dialect: Dialect::of(vcpu),
         fetcher: Fetcher::new(&vcpu.mem),
         found: BTreeMap::new(),
         leaders: BTreeSet::from([(0, entry)]),
@@ -282,7 +285,7 @@ impl Selector<'_> {
     /// The instruction at `pc`, if compiled code may hold it.
     fn decode(&mut self, pc: u64) -> Option<Insn> {
         let insn = self.fetcher.word(pc).and_then(decode)?;
-        (self.vcpu.model.has(insn.op.info().ext) && !stops(&insn, self.vcpu)).then_some(insn)
+        (self.dialect.has(&insn) && !stops(&insn, self.vcpu)).then_some(insn)
     }
 
     fn lead(&mut self, to: Place) {
@@ -323,7 +326,8 @@ impl Selector<'_> {
 
     /// The division routine at `callee`, if it is one and calls may be replaced.
     fn division(&mut self, callee: u64, link: u8) -> Option<Division> {
-        if link != divide::LINK || self.vcpu.unaligned == UnalignedPolicy::Trap {
+        let plain = self.vcpu.unaligned != UnalignedPolicy::Trap && self.vcpu.mem.code_space() == 0;
+        if link != divide::LINK || !plain {
             return None;
         }
         let fetcher = &mut self.fetcher;
@@ -386,7 +390,8 @@ impl Selector<'_> {
 /// Registers that an instruction inside a region reads, PALcode calls included.
 pub fn reads(insn: &Insn) -> RegSet {
     match inline_pal(insn) {
-        Some(Osf::Wruniq) => RegSet { int: 1 << 16, fp: 0 },
+        Some(Vms::WriteUnq) => RegSet { int: 1 << 16, fp: 0 },
+        Some(Vms::Prober | Vms::Probew) => RegSet { int: 7 << 16, fp: 0 },
         _ => insn.reads(),
     }
 }
@@ -394,13 +399,15 @@ pub fn reads(insn: &Insn) -> RegSet {
 /// Registers that an instruction inside a region writes, PALcode calls included.
 pub fn writes(insn: &Insn) -> RegSet {
     match inline_pal(insn) {
-        Some(Osf::Rduniq) => RegSet { int: 1 << 0, fp: 0 },
+        Some(Vms::ReadUnq | Vms::Prober | Vms::Probew) => RegSet { int: 1 << 0, fp: 0 },
         _ => insn.writes(),
     }
 }
 
-fn inline_pal(insn: &Insn) -> Option<Osf> {
-    if insn.op == Opcode::CallPal { Osf::from_code(insn.imm as u32) } else { None }
+/// The PALcode call of an instruction inside a region. The numbers of OSF/1's inline calls mean the
+/// same in OpenVMS.
+pub fn inline_pal(insn: &Insn) -> Option<Vms> {
+    if insn.op == Opcode::CallPal { Vms::from_code(insn.imm as u32) } else { None }
 }
 
 enum Ender {
@@ -430,11 +437,7 @@ fn ender(insn: &Insn) -> Option<Ender> {
 /// Instructions that a region leaves to the dispatcher: those that always stop the engine, and
 /// MT_FPCR, which may change what the region was compiled for.
 fn stops(insn: &Insn, vcpu: &Vcpu) -> bool {
-    insn.op == Opcode::MtFpcr
-        || insn.op == Opcode::CallPal
-            && match vcpu.pal {
-                PalVariant::Osf1 => !Osf::from_code(insn.imm as u32).is_some_and(Osf::is_inline),
-            }
+    insn.op == Opcode::MtFpcr || insn.op == Opcode::CallPal && !vcpu.pal.performs(insn.imm as u32)
 }
 
 /// Cuts the discovered instructions into blocks and numbers them in reverse postorder.

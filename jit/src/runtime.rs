@@ -1,11 +1,13 @@
 //! What compiled code calls: the pure semantics of the instruction table as host functions, and
 //! the interpreter for one instruction.
 
+use axp_emu::block::Dialect;
 use axp_emu::cpu::{Cpu, Exit, Vcpu};
 use axp_emu::for_each_insn;
 use axp_emu::fp::{FpResult, Qual, convert, ieee, vax};
 use axp_emu::interp;
 use axp_emu::isa::{Insn, Opcode, decode};
+use axp_emu::mem::Access;
 use axp_emu::sem::{byte, count, int, logic, mvi};
 
 use crate::abi::{ExitKind, word};
@@ -108,6 +110,42 @@ pub unsafe extern "C" fn step(cpu: *mut Cpu, insn: *const Insn, after: u64) -> u
     }
 }
 
+/// What a helper returns in two registers.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Pair(pub u64, pub u64);
+
+/// Brings the translation of an aligned datum into the buffer. The second result is 0 if it is there:
+/// then the first is what, added to `va`, gives the host address. Otherwise nothing has changed, and
+/// the interpreter has to look at the access.
+///
+/// # Safety
+/// As for [`step`].
+pub unsafe extern "C" fn fill(cpu: *mut Cpu, va: u64, size: u64, store: u64) -> Pair {
+    // SAFETY: as in `step`.
+    let vcpu = unsafe { &*(*((*cpu).engine[word::RUNTIME] as *mut Runtime)).vcpu };
+    let access = if store != 0 { Access::Store } else { Access::Load };
+    match vcpu.mem.system().and_then(|system| system.addend(va, size, access)) {
+        Some(addend) => Pair(addend, 0),
+        None => Pair(0, 1),
+    }
+}
+
+/// PROBER (`write` 0) and PROBEW outside the translation buffer's reach. The second result is 0 if the
+/// first is the answer.
+///
+/// # Safety
+/// As for [`step`].
+pub unsafe extern "C" fn probe(cpu: *mut Cpu, base: u64, offset: u64, how: u64) -> Pair {
+    // SAFETY: as in `step`.
+    let vcpu = unsafe { &*(*((*cpu).engine[word::RUNTIME] as *mut Runtime)).vcpu };
+    let answer = vcpu.mem.system().map(|s| s.probe_range(base, offset, how >> 1, how & 1 != 0));
+    match answer {
+        Some(Ok(accessible)) => Pair(u64::from(accessible), 0),
+        _ => Pair(0, 1),
+    }
+}
+
 /// Host code compiled for `pc`, or null: what a region asks when the jump cache does not know.
 ///
 /// # Safety
@@ -122,7 +160,13 @@ pub unsafe extern "C" fn find_code(table: *mut CodeTable, pc: u64) -> *const u8 
 pub fn step_at_pc(vcpu: &mut Vcpu) -> Result<(), Exit> {
     let pc = vcpu.cpu.pc;
     let word = vcpu.mem.fetch_u32(pc).map_err(Exit::Fault)?;
-    let insn = decode(word).filter(|i| vcpu.model.has(i.op.info().ext));
+    // CALL_PAL has opcode 0, and mostly it is why compiled code was left.
+    if word >> 26 == 0 && !vcpu.pal.performs(word) {
+        vcpu.cpu.pc = pc.wrapping_add(4);
+        vcpu.cpu.count += u64::from(vcpu.counted);
+        return Err(Exit::CallPal(word));
+    }
+    let insn = decode(word).filter(|i| Dialect::of(vcpu).has(i));
     let insn = insn.ok_or(Exit::Illegal(word))?;
     let result = interp::step(vcpu, &insn);
     if vcpu.counted && (result.is_ok() || vcpu.cpu.pc != pc) {

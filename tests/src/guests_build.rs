@@ -9,6 +9,20 @@ use std::{fs, io};
 use anyhow::{Context, Result, bail};
 use axp_guests::{Catalogue, Elf, Program, sha256_hex};
 
+/// How every part of the executive is compiled.
+const EXECUTIVE_FLAGS: [&str; 10] = [
+    "-O2",
+    "-std=gnu17",
+    "-ffreestanding",
+    "-nostdlib",
+    "-static",
+    "-fno-pic",
+    "-fno-builtin",
+    "-fno-tree-loop-distribute-patterns",
+    "-mcpu=ev56",
+    "-Wall",
+];
+
 /// The run-time that every guest is linked with, below `guest-programs`.
 const RUNTIME: [&str; 4] = ["rt/crt0.S", "rt/div.S", "rt/mini.c", "rt/lab.c"];
 
@@ -98,6 +112,39 @@ pub fn compile_hosted(
     Ok(())
 }
 
+/// Compiles the executive: its parts by name, since its linker script places them by that.
+fn compile_executive(catalogue: &Catalogue, scratch: &Path, target: &Path) -> Result<()> {
+    let tools = &catalogue.toolchain;
+    let source = folder().join("exec");
+    let build = |args: &[&str], files: &[PathBuf], to: &Path| -> Result<()> {
+        let output = Command::new(&tools.command)
+            .current_dir(&source)
+            .args(EXECUTIVE_FLAGS)
+            .args(args)
+            .args(files)
+            .arg("-o")
+            .arg(to)
+            .output()
+            .with_context(|| format!("cannot run {}", tools.command))?;
+        if !output.status.success() {
+            bail!("the executive: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(())
+    };
+    let mut objects = Vec::new();
+    for part in ["start.S", "kernel.c", "rms.c", "dcl.c", "user.c", "../rt/div.S"] {
+        let name = Path::new(part).file_name().context("a file's name")?;
+        let object = scratch.join(name).with_extension("o");
+        build(&["-c"], &[PathBuf::from(part)], &object)?;
+        objects.push(object);
+    }
+    build(
+        &["-Wl,--build-id=none", "-Wl,-z,max-page-size=8192", "-Wl,-T,exec.ld", "-s"],
+        &objects,
+        target,
+    )
+}
+
 /// Rebuilds every guest; with `check`, only compares with the committed files.
 pub fn guests(check: bool) -> Result<()> {
     let folder = folder();
@@ -134,6 +181,16 @@ pub fn guests(check: bool) -> Result<()> {
                 wrong.push(format!("{}: sha256 in the catalogue differs", elf.file));
             }
             built.push((elf, committed, bytes));
+        }
+    }
+    let executive = folder.join("elf/exec.elf");
+    let target = scratch.path().join("exec.elf");
+    compile_executive(&catalogue, scratch.path(), &target)?;
+    let bytes = fs::read(&target)?;
+    if fs::read(&executive).ok().as_deref() != Some(&bytes[..]) {
+        wrong.push("exec.elf: the rebuilt file differs".into());
+        if !check {
+            fs::write(&executive, &bytes).with_context(|| executive.display().to_string())?;
         }
     }
     if check {

@@ -7,6 +7,7 @@ pub mod engines;
 pub mod filetest;
 pub mod r#gen;
 pub mod guests_build;
+pub mod machine;
 pub mod objdump;
 pub mod process;
 pub mod source;

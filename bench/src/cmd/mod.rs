@@ -2,9 +2,13 @@
 //! arguments over.
 
 mod bench;
+mod dcl;
 mod disasm;
 mod import;
 mod list;
+mod machine;
+mod modes;
+mod probe;
 mod program;
 mod resume;
 pub mod run;
@@ -21,5 +25,9 @@ pub fn dispatch(command: Command) -> anyhow::Result<Outcome> {
         Command::List(args) => list::list(args),
         Command::Run(args) => run::run(args),
         Command::Disasm(args) => disasm::disasm(args),
+        Command::Probe(args) => probe::probe(args),
+        Command::Dcl(args) => dcl::dcl(args),
+        Command::Machine(args) => machine::machine(args),
+        Command::Modes(args) => modes::modes(args),
     }
 }

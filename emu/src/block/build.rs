@@ -1,7 +1,7 @@
 //! Fetches and decodes one block. Called on the first execution of an address by every engine.
 
 use super::Dialect;
-use crate::isa::{Insn, Kind, Osf, PalVariant, decode};
+use crate::isa::{Insn, Kind, PalVariant, decode};
 use crate::mem::{AddressSpace, MemFault, PAGE_SIZE};
 
 /// Longest block, in instructions: bounds the work between two looks at the instruction limit.
@@ -49,7 +49,7 @@ impl Block {
             };
             words.push(word);
             let insn = match decode(word) {
-                Some(insn) if dialect.model.has(insn.op.info().ext) => insn,
+                Some(insn) if dialect.has(&insn) => insn,
                 _ => break BlockEnd::Illegal(word),
             };
             insns.push(insn);
@@ -89,10 +89,8 @@ impl Block {
 
 /// CALL_PAL functions that engines perform themselves do not end a block.
 fn ends_block(insn: &Insn, pal: PalVariant) -> bool {
-    match (insn.op.kind(), pal) {
-        (Kind::Pal, PalVariant::Osf1) => {
-            !Osf::from_code(insn.imm as u32).is_some_and(Osf::is_inline)
-        }
-        (kind, _) => kind.ends_block(),
+    match insn.op.kind() {
+        Kind::Pal => !pal.performs(insn.imm as u32),
+        kind => kind.ends_block(),
     }
 }

@@ -10,7 +10,8 @@ pub use build::{Block, BlockEnd, MAX_BLOCK};
 pub use cache::{BlockCache, CacheStats, PcHasher, table_slot};
 
 use crate::cpu::Vcpu;
-use crate::isa::{CpuModel, PalVariant};
+use crate::isa::{CpuModel, Insn, PalVariant};
+use crate::mem::SystemMap;
 
 /// What decides how a word decodes besides the word itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,11 +20,21 @@ pub struct Dialect {
     pub model: CpuModel,
     /// Which CALL_PAL functions are performed without leaving the block.
     pub pal: PalVariant,
+    /// Whether floating-point instructions execute (FEN).
+    pub fp: bool,
 }
 
 impl Dialect {
     /// The dialect that a processor speaks.
     pub fn of(vcpu: &Vcpu) -> Self {
-        Dialect { model: vcpu.model, pal: vcpu.pal }
+        let fp = vcpu.mem.system().is_none_or(SystemMap::fp_enabled);
+        Dialect { model: vcpu.model, pal: vcpu.pal, fp }
+    }
+
+    /// Whether the instruction executes. A floating-point one without FEN decodes as none; the
+    /// machine, which is told of an illegal word, knows better.
+    #[inline]
+    pub fn has(self, insn: &Insn) -> bool {
+        self.model.has(insn.op.info().ext) && (self.fp || !insn.op.kind().is_floating_point())
     }
 }

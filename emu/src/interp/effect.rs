@@ -12,7 +12,7 @@ use crate::block::Dialect;
 use crate::cpu::lock::{self, LockSize};
 use crate::cpu::{ArithTrap, Cpu, Exit};
 use crate::fp::{self, FpFn, exc};
-use crate::isa::{Insn, Opcode, Osf, PalVariant, SINK, ZERO};
+use crate::isa::{Insn, Opcode, PalVariant, SINK, Vms, ZERO};
 use crate::mem::{Access, FaultKind, MemFault};
 
 /// FPCR bit 57, integer overflow (AARM 4.7.8).
@@ -434,10 +434,22 @@ impl<M: Memory> Exec<'_, M> {
     #[inline(always)]
     pub fn pal(self) -> Done {
         let code = self.insn.0.imm as u32;
-        let PalVariant::Osf1 = self.env.dialect.pal;
-        match Osf::from_code(code) {
-            Some(Osf::Rduniq) => self.cpu.r[0] = self.cpu.unique,
-            Some(Osf::Wruniq) => self.cpu.unique = self.cpu.r[16],
+        let pal = self.env.dialect.pal;
+        if !pal.performs(code) {
+            return Err(Stop::CallPal(code));
+        }
+        // Both variants give the unique value the same numbers.
+        match Vms::from_code(code) {
+            Some(Vms::ReadUnq) => self.cpu.r[0] = self.cpu.unique,
+            Some(Vms::WriteUnq) => self.cpu.unique = self.cpu.r[16],
+            Some(Vms::Prober | Vms::Probew) if pal == PalVariant::Vms => {
+                let [base, offset, mode] = [16, 17, 18].map(|r| self.cpu.r[r]);
+                let write = code == Vms::Probew as u32;
+                let space = self.mem.space()?;
+                let Some(system) = space.system() else { return Err(Stop::CallPal(code)) };
+                let accessible = system.probe_range(base, offset, mode, write)?;
+                self.cpu.r[0] = u64::from(accessible);
+            }
             _ => return Err(Stop::CallPal(code)),
         }
         Ok(())

@@ -44,9 +44,37 @@ enum Code {
     Match(BlockCache<()>),
 }
 
+impl Code {
+    fn new(dispatch: Dispatch) -> Self {
+        match dispatch {
+            Dispatch::Threaded => {
+                Code::Threaded { cache: BlockCache::default(), jumps: Box::new(JumpTable::new()) }
+            }
+            Dispatch::Match => Code::Match(BlockCache::default()),
+        }
+    }
+
+    fn stats(&self) -> CacheStats {
+        match self {
+            Code::Threaded { cache, .. } => cache.stats(),
+            Code::Match(cache) => cache.stats(),
+        }
+    }
+
+    fn dispatch(&self) -> Dispatch {
+        match self {
+            Code::Threaded { .. } => Dispatch::Threaded,
+            Code::Match(_) => Dispatch::Match,
+        }
+    }
+}
+
 /// An [`Engine`] that interprets.
 pub struct Interpreter {
     code: Code,
+    /// The code space that `code` belongs to, and the code of the others that were met.
+    space: u32,
+    others: Vec<(u32, Code)>,
     strict: bool,
     /// Range whose code may have changed, to be looked at when memory is at hand.
     pending: Option<(u64, u64)>,
@@ -60,21 +88,38 @@ unsafe impl Send for Interpreter {}
 impl Interpreter {
     /// An interpreter with nothing translated.
     pub fn new(dispatch: Dispatch) -> Self {
-        let code = match dispatch {
-            Dispatch::Threaded => {
-                Code::Threaded { cache: BlockCache::default(), jumps: Box::new(JumpTable::new()) }
-            }
-            Dispatch::Match => Code::Match(BlockCache::default()),
-        };
-        Interpreter { code, strict: false, pending: None, translate: Duration::ZERO }
+        Interpreter {
+            code: Code::new(dispatch),
+            space: 0,
+            others: Vec::new(),
+            strict: false,
+            pending: None,
+            translate: Duration::ZERO,
+        }
     }
 
     /// What the block cache has seen.
     pub fn cache_stats(&self) -> CacheStats {
-        match &self.code {
-            Code::Threaded { cache, .. } => cache.stats(),
-            Code::Match(cache) => cache.stats(),
+        let mut sum = self.code.stats();
+        for (_, code) in &self.others {
+            let stats = code.stats();
+            sum.built += stats.built;
+            sum.instructions += stats.instructions;
         }
+        sum
+    }
+
+    /// Makes the code of `space` the current one. Code of other spaces is as it was; whether it is
+    /// still true shows by the epoch, or it is dropped where a range was invalidated.
+    #[cold]
+    fn change_space(&mut self, space: u32) {
+        let at = self.others.iter().position(|(s, _)| *s == space);
+        let code = match at {
+            Some(at) => self.others.swap_remove(at).1,
+            None => Code::new(self.code.dispatch()),
+        };
+        let old = std::mem::replace(&mut self.code, code);
+        self.others.push((std::mem::replace(&mut self.space, space), old));
     }
 }
 
@@ -114,7 +159,14 @@ impl Engine for Interpreter {
             Limit::None => i64::MAX as u64,
             Limit::Count(n) => n.min(i64::MAX as u64),
         };
+        let space = vcpu.mem.code_space();
+        if space != self.space {
+            self.change_space(space);
+        }
         let pending = self.pending.take();
+        if pending.is_some() {
+            self.others.clear();
+        }
         let translate = &mut self.translate;
         match &mut self.code {
             Code::Threaded { cache, jumps } => {

@@ -73,6 +73,15 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether FEN has to be set (AARM 4.8 to 4.10).
+    pub const fn is_floating_point(self) -> bool {
+        use Kind::*;
+        matches!(
+            self,
+            Fload | Fstore | Fp | Fmove | Fcmov | CondBranchF | MtFpcr | MfFpcr | Itof | Ftoi
+        )
+    }
+
     /// Writes memory unconditionally.
     pub const fn is_store(self) -> bool {
         matches!(self, Kind::Store | Kind::StoreUnaligned | Kind::Fstore)

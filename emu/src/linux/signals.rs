@@ -139,7 +139,12 @@ impl SigInfo {
         let (signal, code) = match fault.why {
             FaultKind::Protected => (sig::SEGV, SEGV_ACCERR),
             FaultKind::Unmapped | FaultKind::OutOfWindow => (sig::SEGV, SEGV_MAPERR),
-            FaultKind::BusError => (sig::BUS, BUS_ADRERR),
+            FaultKind::BusError | FaultKind::MachineCheck => (sig::BUS, BUS_ADRERR),
+            FaultKind::AccessViolation
+            | FaultKind::NotValid
+            | FaultKind::OnRead
+            | FaultKind::OnWrite
+            | FaultKind::OnExecute => (sig::SEGV, SEGV_ACCERR),
             FaultKind::Unaligned => (sig::BUS, BUS_ADRALN),
         };
         // MMCSR (AARM II-B 3.7.3): 0 translation not valid, 1 access violation.

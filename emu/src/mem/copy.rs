@@ -3,7 +3,7 @@
 //! System calls use these. A range is checked against the window as a whole before a byte moves;
 //! pages inside it may still be missing, which shows at the first bad byte, as for a kernel.
 
-use super::page::{Access, FaultKind, MemFault, PAGE_SIZE, WINDOW_SIZE};
+use super::page::{Access, FaultKind, MemFault, PAGE_SIZE};
 use super::{AddressSpace, raw};
 
 impl AddressSpace {
@@ -14,11 +14,11 @@ impl AddressSpace {
     /// of data are the same.
     pub fn host_range(&self, va: u64, len: u64, access: Access) -> Result<*mut u8, MemFault> {
         match va.checked_add(len) {
-            Some(end) if end <= WINDOW_SIZE => {
+            Some(end) if end <= self.limit => {
                 Ok(std::ptr::with_exposed_provenance_mut((self.base + va) as usize))
             }
             // The first address that is bad whatever is mapped.
-            _ => Err(MemFault { va: va.max(WINDOW_SIZE), access, why: FaultKind::OutOfWindow }),
+            _ => Err(MemFault { va: va.max(self.limit), access, why: FaultKind::OutOfWindow }),
         }
     }
 

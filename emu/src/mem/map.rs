@@ -169,7 +169,7 @@ impl AddressSpace {
     }
 
     fn from_window(window: UserWindow) -> Self {
-        AddressSpace { base: window.base, window }
+        AddressSpace { base: window.base, limit: WINDOW_SIZE, window, system: None }
     }
 
     /// Makes a mapping; gives its address.

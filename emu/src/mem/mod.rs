@@ -17,10 +17,13 @@ mod executable;
 mod host_fault;
 mod map;
 mod page;
+mod physical;
 mod quick;
 mod raw;
 mod regions;
 mod remap;
+mod system;
+mod tb;
 #[cfg(test)]
 mod tests;
 mod user;
@@ -34,8 +37,11 @@ pub use map::{Backing, Frozen, MapRequest, Place};
 pub use page::{
     Access, FaultKind, GUARD_SIZE, MapError, MemFault, PAGE_SIZE, Prot, WINDOW_SIZE, WindowError,
 };
+pub use physical::{Device, Physical};
 pub use regions::{FileId, Region};
 pub use remap::{Advice, RemapPlace};
+pub use system::{ProbeStrategy, ProbeWay, SystemMap, Translation, pte};
+pub use tb::{TB_ADDEND, TB_BANK, TB_ENTRIES, TB_ENTRY_SHIFT, TB_LOAD, TB_STORE};
 pub use user::WindowKind;
 
 use user::{Map, UserWindow};
@@ -47,7 +53,11 @@ use user::{Map, UserWindow};
 pub struct AddressSpace {
     /// Host address of guest address 0, kept here for the hot path.
     base: u64,
+    /// End of the window; 0 where all memory is translated.
+    limit: u64,
     window: UserWindow,
+    /// Translated memory of a processor of the privileged machine.
+    system: Option<Box<SystemMap>>,
 }
 
 macro_rules! accessors {
@@ -56,7 +66,7 @@ macro_rules! accessors {
         #[inline(always)]
         #[allow(trivial_numeric_casts, reason = "one macro for all sizes")]
         pub fn $load(&self, va: u64) -> Result<$ty, MemFault> {
-            if va < WINDOW_SIZE {
+            if va < self.limit {
                 // SAFETY: `va` starts in the window and its guard follows.
                 if let Some(value) = unsafe { raw::$load(self.base + va) } {
                     return Ok(value);
@@ -68,7 +78,7 @@ macro_rules! accessors {
         #[doc = concat!("Stores a ", $what, " at any alignment; all of it or nothing.")]
         #[inline(always)]
         pub fn $store(&self, va: u64, value: $ty) -> Result<(), MemFault> {
-            if va < WINDOW_SIZE {
+            if va < self.limit {
                 // SAFETY: as in the load.
                 if unsafe { raw::$store(self.base + va, value) } {
                     return Ok(());
@@ -95,10 +105,14 @@ macro_rules! compare_exchanges {
                 // SAFETY: only called with `va` in the window, whose guard follows.
                 unsafe { raw::$name(self.base + va, old, new) }
             };
-            if va < WINDOW_SIZE {
+            if va < self.limit {
                 if let Some(stored) = exchange() {
                     return Ok(stored);
                 }
+            }
+            if let Some(system) = &self.system {
+                #[allow(trivial_numeric_casts, reason = "one macro for both sizes")]
+                return system.exchange(va, $size, old as u64, new as u64);
             }
             self.settle(va, $size, Access::Store, |_| exchange())
         }
@@ -128,7 +142,46 @@ impl AddressSpace {
     /// Host address of guest address 0 (0 for the identity window).
     #[inline(always)]
     pub fn host_base(&self) -> u64 {
-        self.base
+        match &self.system {
+            None => self.base,
+            Some(system) => system.bank(),
+        }
+    }
+
+    /// End of the window: 0 where all memory is translated.
+    #[inline]
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// The memory of one processor of the privileged machine, which must be its own.
+    pub fn for_machine(physical: std::sync::Arc<Physical>) -> Result<Self, WindowError> {
+        let window = UserWindow::absent()?;
+        let system = Some(Box::new(SystemMap::new(physical)));
+        Ok(AddressSpace { base: 0, limit: 0, window, system })
+    }
+
+    /// Translated memory, where this is a processor of the privileged machine.
+    #[inline]
+    pub fn system(&self) -> Option<&SystemMap> {
+        self.system.as_deref()
+    }
+
+    /// What code is translated for, beside its address: one number for a program's memory, others
+    /// by mode and address space.
+    #[inline]
+    pub fn code_space(&self) -> u32 {
+        self.system.as_ref().map_or(0, |system| system.code_space())
+    }
+
+    /// The word that `space` executes at `va`, if any; as `fetch_u32` for the current space.
+    pub fn fetch_in(&self, space: u32, va: u64) -> Option<u32> {
+        match &self.system {
+            Some(system) if space != 0 && space != system.code_space() => {
+                system.fetch_in(space, va)
+            }
+            _ => self.fetch_u32(va).ok(),
+        }
     }
 
     /// Which kind of window this is.
@@ -140,7 +193,10 @@ impl AddressSpace {
     /// moved, discarded or reprotected. Engines compare it on entry.
     #[inline]
     pub fn exec_epoch(&self) -> u64 {
-        self.window.exec_epoch()
+        match &self.system {
+            None => self.window.exec_epoch(),
+            Some(system) => system.epoch(),
+        }
     }
 
     /// Whether instructions may be fetched from the page of `va`. Cheap, takes no lock.
@@ -154,6 +210,9 @@ impl AddressSpace {
     pub fn fetch_u32(&self, va: u64) -> Result<u32, MemFault> {
         if va & 3 != 0 {
             return Err(MemFault { va, access: Access::Fetch, why: FaultKind::Unaligned });
+        }
+        if let Some(system) = &self.system {
+            return system.fetch(va);
         }
         if self.executable_page(va) {
             // SAFETY: executable pages lie in the window.
@@ -180,6 +239,9 @@ impl AddressSpace {
     #[cold]
     #[inline(never)]
     fn load_again(&self, va: u64, size: u64) -> Result<u64, MemFault> {
+        if let Some(system) = &self.system {
+            return system.load(va, size);
+        }
         self.settle(va, size, Access::Load, |_| {
             let host = self.base + va;
             // SAFETY: `settle` asks only for addresses in the window.
@@ -197,6 +259,9 @@ impl AddressSpace {
     #[cold]
     #[inline(never)]
     fn store_again(&self, va: u64, size: u64, value: u64) -> Result<(), MemFault> {
+        if let Some(system) = &self.system {
+            return system.store(va, size, value);
+        }
         self.settle(va, size, Access::Store, |_| {
             let host = self.base + va;
             // SAFETY: `settle` asks only for addresses in the window.

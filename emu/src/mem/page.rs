@@ -76,6 +76,18 @@ pub enum FaultKind {
     BusError,
     /// The access needs an alignment that the address lacks (`BUS_ADRALN`).
     Unaligned,
+    /// Privileged machine: the access mode lacks the right (ACV).
+    AccessViolation,
+    /// Privileged machine: the page or a page table is not valid (TNV).
+    NotValid,
+    /// Privileged machine: fault on read (FOR).
+    OnRead,
+    /// Privileged machine: fault on write (FOW).
+    OnWrite,
+    /// Privileged machine: fault on execute (FOE).
+    OnExecute,
+    /// Privileged machine: nothing answers at the physical address.
+    MachineCheck,
 }
 
 /// A failed reference, as data.
@@ -102,6 +114,12 @@ impl fmt::Display for MemFault {
             FaultKind::OutOfWindow => "outside the user address space",
             FaultKind::BusError => "beyond the end of the mapped file",
             FaultKind::Unaligned => "unaligned",
+            FaultKind::AccessViolation => "access violation",
+            FaultKind::NotValid => "translation not valid",
+            FaultKind::OnRead => "fault on read",
+            FaultKind::OnWrite => "fault on write",
+            FaultKind::OnExecute => "fault on execute",
+            FaultKind::MachineCheck => "no such physical address",
         };
         write!(f, "{what} {:#x}: {why}", self.va)
     }

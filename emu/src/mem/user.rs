@@ -168,6 +168,14 @@ impl UserWindow {
         Self::new(WindowKind::Based, reserved, start + GUARD_SIZE, executable)
     }
 
+    /// No window at all: nothing is reserved and nothing can be mapped.
+    pub(super) fn absent() -> Result<Self, WindowError> {
+        let executable = ExecutableMap::new().map_err(WindowError::Host)?;
+        let window = Self::new(WindowKind::Based, (0, 0), 0, executable)?;
+        window.lock().limit = 0;
+        Ok(window)
+    }
+
     /// Takes over a reservation, which is given back on drop.
     fn new(
         kind: WindowKind,
@@ -306,6 +314,9 @@ impl UserWindow {
 impl Drop for UserWindow {
     fn drop(&mut self) {
         let (start, end) = self.reserved;
+        if start == end {
+            return;
+        }
         // SAFETY: the reservation is ours, and with the last owner gone nobody uses it.
         let _ = unsafe { munmap(host_ptr(start), (end - start) as usize) };
         if self.kind == WindowKind::Identity {

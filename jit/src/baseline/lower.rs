@@ -1,6 +1,6 @@
 //! Which template an instruction gets, and those of control flow and of what touches little.
 
-use axp_emu::isa::{Insn, Kind, Opcode, Osf, ZERO};
+use axp_emu::isa::{Insn, Kind, Opcode, Vms, ZERO};
 use dynasmrt::{DynasmApi, dynasm};
 
 use super::emit::{Alu, Emitter, Operand, cc};
@@ -102,13 +102,13 @@ impl Emitter<'_> {
 
     /// Only calls that touch nothing but registers are inside units.
     fn lower_pal(&mut self, insn: &Insn) {
-        match Osf::from_code(insn.imm as u32) {
-            Some(Osf::Rduniq) => {
+        match Vms::from_code(insn.imm as u32) {
+            Some(Vms::ReadUnq) => {
                 let host = self.target(0);
                 dynasm!(self.asm ; .arch x64 ; mov Rq(host), [DWORD rbp + UNIQUE]);
                 self.put(0, host);
             }
-            Some(Osf::Wruniq) => {
+            Some(Vms::WriteUnq) => {
                 let value = self.operand(16);
                 let value = self.in_reg(value, RAX);
                 dynasm!(self.asm ; .arch x64 ; mov [DWORD rbp + UNIQUE], Rq(value));

@@ -38,6 +38,9 @@ impl Emitter<'_> {
     /// Host register and displacement of an access of `size` bytes, checked against the window
     /// where the unit has not proved that it hits the window or its guard. Uses RAX and RCX.
     fn address(&mut self, insn: &Insn, size: i8) -> (u8, i32) {
+        if self.mode.translated() {
+            return (self.translated_address(insn, size), 0);
+        }
         let base = self.operand(insn.b);
         let mut at = self.in_reg(base, RAX);
         if insn.b != ZERO && !self.bounds.covers(insn.b, insn.imm) {
@@ -63,6 +66,9 @@ impl Emitter<'_> {
     /// As `address` with the low three bits of the guest address cleared: the host base is a
     /// multiple of the page size.
     fn quadword_address(&mut self, insn: &Insn) -> (u8, i32) {
+        if self.mode.translated() {
+            return (self.translated_address(insn, 8), 0);
+        }
         let (at, disp) = self.address(insn, 1);
         self.lea(RAX, at, disp);
         self.alu(Alu::And, RAX, Operand::Imm(-8));
@@ -117,6 +123,8 @@ impl Emitter<'_> {
         use Opcode::*;
         match insn.op {
             Stf | Stg => return self.interpret(insn),
+            // The template of the address needs the register that holds the longword.
+            Sts if self.mode.translated() => return self.interpret(insn),
             Sts => {
                 self.fetch_bits(RAX, insn.a);
                 self.call(self.stubs.store_s);

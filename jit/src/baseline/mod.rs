@@ -17,6 +17,7 @@ mod regs;
 mod stubs;
 #[cfg(test)]
 mod tests;
+mod translated;
 mod unit;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +27,6 @@ use std::time::Instant;
 use axp_emu::cpu::{Exit, Vcpu};
 use axp_emu::engine::{Engine, EngineStats, Limit};
 use axp_emu::isa::{Insn, Opcode};
-use axp_emu::mem::WINDOW_SIZE;
 use dynasmrt::SimpleAssembler;
 
 use crate::abi::{ExitKind, word};
@@ -358,8 +358,9 @@ impl Baseline {
             let last = unit.pc.wrapping_add(4 * unit.words.len() as u64);
             let touched = unit.pc < end && start < last;
             let mut pc = unit.pc;
+            let space = spaces[unit.space].0.space;
             let same = |&word: &u32| {
-                let same = vcpu.mem.fetch_u32(pc) == Ok(word);
+                let same = vcpu.mem.fetch_in(space, pc) == Some(word);
                 pc = pc.wrapping_add(4);
                 same
             };
@@ -415,7 +416,7 @@ impl Baseline {
         engine[word::STACK_LIMIT] = self.stack.limit();
         engine[word::STACK_TOP] = self.stack.top();
         engine[word::COUNT_LIMIT] = end;
-        engine[word::WINDOW] = WINDOW_SIZE;
+        engine[word::WINDOW] = vcpu.mem.limit();
         engine[word::BASE] = vcpu.mem.host_base();
     }
 

@@ -1,8 +1,9 @@
 //! What is compiled together: a superblock, which goes on past conditional branches that are not
 //! taken and ends at the first instruction that always goes elsewhere.
 
+use axp_emu::block::Dialect;
 use axp_emu::cpu::Vcpu;
-use axp_emu::isa::{Insn, Kind, Opcode, Osf, PalVariant, decode};
+use axp_emu::isa::{Insn, Kind, Opcode, decode};
 use axp_emu::mem::PAGE_SIZE;
 
 /// Instructions in a unit at most: [`Unit::leaders`] has a bit for each.
@@ -49,13 +50,16 @@ impl Unit {
     /// Fetches and decodes from `vcpu.cpu.pc`, up to an address that `is_entry` knows.
     pub fn select(&mut self, vcpu: &Vcpu, is_entry: impl Fn(u64) -> bool) {
         self.pc = vcpu.cpu.pc;
+        let dialect = Dialect::of(vcpu);
         self.insns.clear();
         self.words.clear();
         let mut pc = self.pc;
         let mut side_exits = 0;
         self.end = loop {
             let Ok(word) = vcpu.mem.fetch_u32(pc) else { break End::Stop };
-            let Some(insn) = decode(word).filter(|i| goes(i, vcpu)) else { break End::Stop };
+            let Some(insn) = decode(word).filter(|i| goes(i, vcpu, dialect)) else {
+                break End::Stop;
+            };
             self.words.push(word);
             self.insns.push(insn);
             pc = pc.wrapping_add(4);
@@ -95,10 +99,8 @@ impl Unit {
 
 /// Whether compiled code can execute an instruction and go on: not what always stops the engine, nor
 /// MT_FPCR, which may change what code was compiled for.
-fn goes(insn: &Insn, vcpu: &Vcpu) -> bool {
-    let PalVariant::Osf1 = vcpu.pal;
+fn goes(insn: &Insn, vcpu: &Vcpu, dialect: Dialect) -> bool {
     let stops = insn.op == Opcode::MtFpcr
-        || insn.op == Opcode::CallPal
-            && !Osf::from_code(insn.imm as u32).is_some_and(Osf::is_inline);
-    vcpu.model.has(insn.op.info().ext) && !stops
+        || insn.op == Opcode::CallPal && !vcpu.pal.performs(insn.imm as u32);
+    dialect.has(insn) && !stops
 }

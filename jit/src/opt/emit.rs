@@ -35,6 +35,17 @@ pub struct Mode {
     pub exact_fp: bool,
     /// FPCR rounds /D instructions to nearest.
     pub dynamic_nearest: bool,
+    /// Code space of translated memory (`AddressSpace::code_space`); 0 for a program's window.
+    pub space: u32,
+    /// PROBE is answered from the translation buffer inline.
+    pub inline_probe: bool,
+}
+
+impl Mode {
+    /// Whether addresses go through the translation buffer.
+    pub const fn translated(self) -> bool {
+        self.space != 0
+    }
 }
 
 /// Addresses that translated code refers to.
@@ -346,8 +357,16 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.b.ins().load(I64, STATE, self.cpu, word_offset(w))
     }
 
-    fn store_word(&mut self, w: usize, value: Value) {
+    pub(super) fn store_word(&mut self, w: usize, value: Value) {
         self.b.ins().store(STATE, value, self.cpu, word_offset(w));
+    }
+
+    /// What is added to addresses: the window's base or, translated, the current bank.
+    pub(super) fn host_base(&mut self) -> Value {
+        match self.base {
+            Some(base) => base,
+            None => self.iconst(0),
+        }
     }
 
     /// Host address of a guest address.
@@ -533,7 +552,7 @@ impl<'a, 'f> Translator<'a, 'f> {
     fn entry_checks(&self, b: usize) -> Vec<u8> {
         // In reverse postorder an edge that goes forward enters a loop, it does not repeat it.
         let enters = b > self.current || self.pc == self.region.entry() && b == 0;
-        let checks = if enters { self.facts.entry_checks[b] } else { 0 };
+        let checks = if enters && !self.mode.translated() { self.facts.entry_checks[b] } else { 0 };
         bits(checks).filter(|&r| !self.bounds.covers(r, 0)).collect()
     }
 

@@ -2,7 +2,7 @@
 //! the interpreter.
 
 use axp_emu::cpu::Cpu;
-use axp_emu::isa::{Insn, Kind, Opcode, Osf, SINK};
+use axp_emu::isa::{Insn, Kind, Opcode, SINK, Vms};
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use std::mem::offset_of;
@@ -87,14 +87,17 @@ impl Translator<'_, '_> {
     /// Only calls that touch nothing but registers are inside regions.
     fn lower_pal(&mut self, insn: &Insn) {
         let offset = offset_of!(Cpu, unique) as i32;
-        match Osf::from_code(insn.imm as u32) {
-            Some(Osf::Rduniq) => {
+        match crate::region::inline_pal(insn) {
+            Some(Vms::ReadUnq) => {
                 let value = self.b.ins().load(I64, STATE, self.cpu, offset);
                 self.set(0, value);
             }
-            Some(Osf::Wruniq) => {
+            Some(Vms::WriteUnq) => {
                 let value = self.get(16);
                 self.b.ins().store(STATE, value, self.cpu, offset);
+            }
+            Some(call @ (Vms::Prober | Vms::Probew)) if self.mode.translated() => {
+                self.lower_probe(call == Vms::Probew);
             }
             _ => self.interpret(insn),
         }

@@ -14,7 +14,7 @@ impl Translator<'_, '_> {
     /// run may stop between any two instructions.
     pub(super) fn plan(&self, b: usize, block: &Block) -> Option<Vec<Action>> {
         let Mode { counted, strict, precise, observed, .. } = self.mode;
-        if counted || strict {
+        if counted || strict || self.mode.translated() {
             return None;
         }
         let live_out = self.facts.live_out[b];

@@ -12,6 +12,9 @@ impl Translator<'_, '_> {
     /// Host address and displacement of an access, checked against the window where the analysis
     /// cannot tell that it hits the window or its guard.
     pub(super) fn address(&mut self, insn: &Insn) -> (Value, i32) {
+        if self.mode.translated() {
+            return (self.translated_address(insn), 0);
+        }
         if insn.b == ZERO && !self.mode.strict {
             self.settle();
             let va = self.iconst(i64::from(insn.imm));
@@ -47,6 +50,9 @@ impl Translator<'_, '_> {
 
     /// As `address`, with the low three bits of the guest address cleared.
     fn quadword_address(&mut self, insn: &Insn) -> Value {
+        if self.mode.translated() {
+            return self.translated_address(insn);
+        }
         let (base, disp) = self.address(insn);
         let va = self.b.ins().iadd_imm_s(base, i64::from(disp));
         // The host base is a multiple of the page size.

@@ -15,6 +15,7 @@ mod lower_field;
 mod lower_fp;
 mod lower_int;
 mod lower_mem;
+mod translated;
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -25,7 +26,7 @@ use axp_emu::engine::{Engine, EngineStats, Limit};
 use axp_emu::fp::Fpcr;
 use axp_emu::fp::fpcr::DYN_SHIFT;
 use axp_emu::isa::{Insn, Kind, Opcode, SINK};
-use axp_emu::mem::{Access, FaultKind, MemFault, PAGE_SIZE, WINDOW_SIZE, WindowKind};
+use axp_emu::mem::{Access, FaultKind, MemFault, PAGE_SIZE, SystemMap, WINDOW_SIZE, WindowKind};
 
 use crate::abi::{ExitKind, axp_jit_enter, word};
 use crate::code::{Arena, CodeTable, Stack};
@@ -133,6 +134,8 @@ impl Opt {
             strict: vcpu.unaligned == UnalignedPolicy::Trap,
             exact_fp: vcpu.cpu.fpcr & (Fpcr::DNOD | Fpcr::DNZ).bits() != Fpcr::DNOD.bits(),
             dynamic_nearest: vcpu.cpu.fpcr >> DYN_SHIFT & 3 == 2,
+            space: vcpu.mem.code_space(),
+            inline_probe: vcpu.mem.system().is_some_and(SystemMap::probes_inline),
         }
     }
 
@@ -193,7 +196,8 @@ impl Opt {
         let code = self.compiler.compile(&region, mode, vcpu.model, table, &mut self.arena)?;
         table.install(pc, code.start as *const u8, &mut self.arena)?;
         let ranges = region.ranges();
-        let hashed = ranges.iter().map(|&(s, e)| (s, e, hash_code(vcpu, s, e))).collect();
+        let hashed =
+            ranges.iter().map(|&(s, e)| (s, e, hash_code(vcpu, mode.space, s, e))).collect();
         self.stats.translations += 1;
         self.stats.translated_instructions += region.len() as u64;
         self.stats.code_bytes += code.end - code.start;
@@ -223,7 +227,8 @@ impl Opt {
         self.refused.clear();
         for region in &mut self.regions {
             let touched = region.ranges.iter().any(|&(s, e, _)| s < end && start < e);
-            let same = |&(s, e, hash): &(u64, u64, u64)| hash_code(vcpu, s, e) == hash;
+            let space = region.mode.space;
+            let same = |&(s, e, hash): &(u64, u64, u64)| hash_code(vcpu, space, s, e) == hash;
             if touched && !region.ranges.iter().all(same) {
                 if let Some(table) = self.tables.get(region.mode) {
                     table.remove(region.entry);
@@ -278,10 +283,15 @@ impl Opt {
 }
 
 /// FNV-1a over the words of a range of guest code; a fault ends it early.
-fn hash_code(vcpu: &Vcpu, start: u64, end: u64) -> u64 {
+fn hash_code(vcpu: &Vcpu, space: u32, start: u64, end: u64) -> u64 {
     let mut words = vec![0; (end - start) as usize / 4];
     let mut done = 0;
-    while done < words.len() {
+    while space != 0 && done < words.len() {
+        let Some(word) = vcpu.mem.fetch_in(space, start + 4 * done as u64) else { break };
+        words[done] = word;
+        done += 1;
+    }
+    while space == 0 && done < words.len() {
         let n = vcpu.mem.fetch_words(start + 4 * done as u64, &mut words[done..]);
         if n == 0 {
             break;
@@ -316,7 +326,7 @@ impl Engine for Opt {
         engine[word::STACK_LIMIT] = self.stack.limit();
         engine[word::STACK_TOP] = self.stack.top();
         engine[word::COUNT_LIMIT] = end;
-        engine[word::WINDOW] = WINDOW_SIZE;
+        engine[word::WINDOW] = vcpu.mem.limit();
         engine[word::BASE] = vcpu.mem.host_base();
         loop {
             if vcpu.cpu.take_poll() {

@@ -5,7 +5,7 @@ use super::*;
 use crate::block::MAX_BLOCK;
 
 fn dialect() -> Dialect {
-    Dialect { model: CpuModel::Ev67, pal: Default::default() }
+    Dialect { model: CpuModel::Ev67, pal: Default::default(), fp: true }
 }
 
 #[test]

@@ -1,0 +1,105 @@
+//! Loads, stores and PROBE of the privileged machine: the translation buffer inline.
+//!
+//! The base that other code adds to an address is here the address of the current mode's bank, which
+//! cannot change while a region runs: whatever changes mode or address space leaves it.
+
+use axp_emu::isa::{Insn, Kind, Opcode};
+use axp_emu::mem::{PAGE_SIZE, TB_ADDEND, TB_BANK, TB_ENTRIES, TB_ENTRY_SHIFT, TB_LOAD, TB_STORE};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{InstBuilder, Value};
+
+use super::emit::{GUEST, Translator};
+use crate::abi::word;
+use crate::runtime;
+
+/// Bytes of the datum that an instruction accesses.
+fn access_size(op: Opcode) -> i64 {
+    use Opcode::*;
+    match op {
+        Ldbu | Stb => 1,
+        Ldwu | Stw => 2,
+        Ldl | Stl | Lds | Sts => 4,
+        _ => 8,
+    }
+}
+
+impl Translator<'_, '_> {
+    /// Entry of the translation buffer for an address, in the bank at `bank`.
+    fn tb_entry(&mut self, bank: Value, va: Value) -> Value {
+        const SHIFT: i64 = PAGE_SIZE.trailing_zeros() as i64 - TB_ENTRY_SHIFT as i64;
+        let index = self.b.ins().ushr_imm_u(va, SHIFT);
+        let index = self.b.ins().band_imm_s(index, ((TB_ENTRIES - 1) << TB_ENTRY_SHIFT) as i64);
+        self.b.ins().iadd(bank, index)
+    }
+
+    /// Whether an entry is not for an aligned datum of `size` bytes at `va`.
+    fn tb_misses(&mut self, entry: Value, va: Value, size: i64, store: bool) -> Value {
+        let at = if store { TB_STORE } else { TB_LOAD };
+        // Not a trusted load: a fill in between must be seen.
+        let tag = self.b.ins().load(I64, GUEST, entry, at);
+        let page = self.b.ins().band_imm_s(va, -(PAGE_SIZE as i64) | (size - 1));
+        self.b.ins().icmp(IntCC::NotEqual, tag, page)
+    }
+
+    /// Host address of an access.
+    pub(super) fn translated_address(&mut self, insn: &Insn) -> Value {
+        let store = matches!(insn.op.kind(), Kind::Store | Kind::StoreUnaligned | Kind::Fstore);
+        let size = access_size(insn.op);
+        let base = self.get(insn.b);
+        let mut va = self.b.ins().iadd_imm_s(base, i64::from(insn.imm));
+        if matches!(insn.op, Opcode::LdqU | Opcode::StqU) {
+            va = self.b.ins().band_imm_s(va, -8);
+        }
+        let bank = self.host_base();
+        let entry = self.tb_entry(bank, va);
+        let misses = self.tb_misses(entry, va, size, store);
+        let addend = self.b.ins().load(I64, GUEST, entry, TB_ADDEND);
+        let addend = self.cold_value(misses, addend, I64, |t| {
+            let (size, store) = (t.iconst(size), t.iconst(i64::from(store)));
+            let fill = runtime::fill as *const () as u64;
+            let [addend, failed] = t.call_host(fill, [t.cpu, va, size, store]);
+            t.cold_if(failed, |t| t.stop_and_step());
+            addend
+        });
+        self.b.ins().iadd(va, addend)
+    }
+
+    /// PROBER and PROBEW. Both bytes are looked up in the bank of the mode that is asked for; what the
+    /// buffer does not know goes to the page table.
+    pub(super) fn lower_probe(&mut self, write: bool) {
+        let (base, offset, asked) = (self.get(16), self.get(17), self.get(18));
+        let asked = self.b.ins().band_imm_s(asked, 3);
+        let how = self.b.ins().ishl_imm_u(asked, 1);
+        let how = self.b.ins().bor_imm_s(how, i64::from(write));
+        let slow = |t: &mut Self| {
+            let probe = runtime::probe as *const () as u64;
+            let [accessible, failed] = t.call_host(probe, [t.cpu, base, offset, how]);
+            t.cold_if(failed, |t| t.stop_and_step());
+            accessible
+        };
+        if !self.mode.inline_probe {
+            let value = slow(self);
+            return self.set(0, value);
+        }
+        let current = i64::from((self.mode.space - 1) >> 1 & 3);
+        let floor = self.iconst(current);
+        let mode = self.b.ins().umax(asked, floor);
+        let mode = self.b.ins().iadd_imm_s(mode, -current);
+        let distance = self.b.ins().imul_imm_s(mode, TB_BANK as i64);
+        let bank = self.host_base();
+        let bank = self.b.ins().iadd(bank, distance);
+        let last = self.b.ins().iadd(base, offset);
+        let first_entry = self.tb_entry(bank, base);
+        let first = self.tb_misses(first_entry, base, 1, write);
+        let last_entry = self.tb_entry(bank, last);
+        let second = self.tb_misses(last_entry, last, 1, write);
+        let misses = self.b.ins().bor(first, second);
+        let one = self.iconst(1);
+        let value = self.cold_value(misses, one, I64, slow);
+        let count = self.load_word(word::PROBES);
+        let count = self.b.ins().iadd_imm_s(count, 1);
+        self.store_word(word::PROBES, count);
+        self.set(0, value);
+    }
+}
