@@ -5,6 +5,7 @@ pub mod chores;
 pub mod coverage;
 pub mod engines;
 pub mod filetest;
+pub mod fuzz;
 pub mod r#gen;
 pub mod guests_build;
 pub mod objdump;
