@@ -99,7 +99,8 @@ pub struct ListArgs {
 #[command(after_help = "Examples:\n  \
     axplab run ./hello --with its own --dashes\n  \
     axplab run -L /usr/alpha-linux-gnu --engine interp ./dynamic\n  \
-    axplab run --stats -E LANG=C ./sort file\n\n\
+    axplab run --stats -E LANG=C ./sort file\n  \
+    axplab run --gdb :1234 ./crash           then in gdb-multiarch: target remote :1234\n\n\
     Exit status: the guest's; a guest killed by a signal ends axplab by that signal;\n\
     2 when the program cannot be started.")]
 pub struct RunArgs {
@@ -121,6 +122,9 @@ pub struct RunArgs {
     /// Print instructions, MIPS, times and code size on standard error at the end
     #[arg(long)]
     pub stats: bool,
+    /// Wait for gdb at HOST:PORT, :PORT or the path of a socket, and run the program under it
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["stats", "stats_json"])]
+    pub gdb: Option<String>,
     /// Write these figures to FILE as JSON
     #[arg(long, value_name = "FILE")]
     pub stats_json: Option<PathBuf>,

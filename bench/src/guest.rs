@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -18,6 +18,7 @@ use axp_jit::opt::Opt;
 use serde::Serialize;
 
 use crate::cmd::run::{ExitStatus, RunOptions};
+use crate::debug::{Debugger, Listener, Session};
 
 /// Makes an engine that has translated nothing.
 type Maker = fn() -> anyhow::Result<Box<dyn Engine>>;
@@ -59,13 +60,19 @@ struct Report {
 /// Runs the guest to its end.
 pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     let make = engine(&opts.engine)?;
+    let listener = opts.gdb.as_deref().map(Listener::open).transpose()?;
+    // Known once the program is loaded, by when there are no other threads yet.
+    let debugger: Arc<OnceLock<Debugger>> = Arc::default();
+    let threads_debugger = debugger.clone();
     let start = Instant::now();
     let mut argv = vec![opts.argv0.clone().unwrap_or_else(|| opts.program.clone().into())];
     argv.extend(opts.args.iter().cloned());
     let options = LinuxOptions {
         sysroot: opts.sysroot.clone(),
         model: CpuModel::from_name(&opts.cpu).context("unknown CPU model")?,
-        runner: Some(Arc::new(move |vcpu, linux| run_thread(make, vcpu, linux))),
+        runner: Some(Arc::new(move |vcpu, linux| {
+            run_thread(make, threads_debugger.get(), vcpu, linux);
+        })),
         exec_prefix: exec_prefix(&opts)?,
         ..LinuxOptions::default()
     };
@@ -79,7 +86,14 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     // On this thread, the process's first: signals for the process reach it, and a forked child
     // goes on in it.
     let pid = std::process::id();
-    let driven = drive(make, vcpu, linux, limit)?;
+    let session = listener.map(|listener| Session::accept(listener, &linux)).transpose()?;
+    if let Some(session) = &session {
+        let _ = debugger.set(session.hub());
+    }
+    let driven = drive(make, debugger.get(), vcpu, linux, limit)?;
+    if let Some(session) = session {
+        session.finish(driven.outcome);
+    }
     let Driven { outcome, count, stats, name, elapsed } = driven;
     if std::process::id() != pid {
         // A child that the guest has forked: its end is the guest's business alone.
@@ -133,10 +147,19 @@ struct Driven {
     elapsed: Duration,
 }
 
-fn drive(make: Maker, mut vcpu: Vcpu, mut linux: Linux, limit: Limit) -> anyhow::Result<Driven> {
+fn drive(
+    make: Maker,
+    debugger: Option<&Debugger>,
+    mut vcpu: Vcpu,
+    mut linux: Linux,
+    limit: Limit,
+) -> anyhow::Result<Driven> {
     let mut engine = make()?;
     let start = Instant::now();
-    let outcome = run(&mut *engine, &mut linux, &mut vcpu, limit);
+    let outcome = match debugger {
+        Some(debugger) => debugger.run(&mut *engine, &mut linux, &mut vcpu),
+        None => run(&mut *engine, &mut linux, &mut vcpu, limit),
+    };
     let elapsed = start.elapsed();
     if let Outcome::Signalled { .. } = outcome {
         tracing::debug!("{}", registers(&vcpu));
@@ -146,9 +169,9 @@ fn drive(make: Maker, mut vcpu: Vcpu, mut linux: Linux, limit: Limit) -> anyhow:
 }
 
 /// Runs one of the guest's further threads on the calling thread, which was made for it.
-fn run_thread(make: Maker, vcpu: Vcpu, linux: Linux) {
+fn run_thread(make: Maker, debugger: Option<&Debugger>, vcpu: Vcpu, linux: Linux) {
     let process = linux.process().clone();
-    if let Err(error) = drive(make, vcpu, linux, Limit::None) {
+    if let Err(error) = drive(make, debugger, vcpu, linux, Limit::None) {
         // The guest was told that its thread exists.
         eprintln!("axplab: no engine for a thread of the guest: {error:#}");
         process.end(Outcome::Exited(2));

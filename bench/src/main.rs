@@ -4,6 +4,7 @@ mod catalogue;
 mod cli;
 mod cmd;
 mod collect;
+mod debug;
 mod engines;
 mod fingerprint;
 mod guest;

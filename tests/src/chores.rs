@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::source::root;
 use crate::fuzz::{Campaign, Lab};
+use crate::source::root;
 use crate::{coverage, fuzz, syscalls};
 
 fn run(command: &mut Command) -> Result<()> {

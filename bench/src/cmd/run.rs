@@ -31,6 +31,8 @@ pub struct RunOptions {
     pub stats: bool,
     /// Write the statistics to this file (see `measure::RunStats` for the form the lab reads).
     pub stats_json: Option<PathBuf>,
+    /// Where to wait for a debugger.
+    pub gdb: Option<String>,
     /// The Alpha program; an existing file, not yet read.
     pub program: PathBuf,
     /// Its arguments from 1 onwards.
@@ -84,6 +86,7 @@ fn options(args: RunArgs) -> anyhow::Result<RunOptions> {
         argv0: args.argv0,
         stats: args.stats,
         stats_json: args.stats_json,
+        gdb: args.gdb,
         program,
         args: words.collect(),
     })
