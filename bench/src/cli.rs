@@ -36,6 +36,10 @@ pub enum Command {
     Run(RunArgs),
     /// Disassemble an Alpha ELF file or instruction words
     Disasm(DisasmArgs),
+    /// Run a program on two engines side by side and find where they part
+    Lockstep(crate::cli_debug::LockstepArgs),
+    /// Print the instructions of a program as they are executed
+    Trace(crate::cli_debug::TraceArgs),
 }
 
 /// Arguments of `axplab bench`.

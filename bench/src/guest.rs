@@ -11,7 +11,7 @@ use axp_emu::cpu::Vcpu;
 use axp_emu::engine::{Engine, EngineStats, Limit, Outcome, run};
 use axp_emu::interp::{Dispatch, Interpreter};
 use axp_emu::isa::{CpuModel, INT_NAMES};
-use axp_emu::linux::{Linux, LinuxOptions, signal_name, signal_to_host};
+use axp_emu::linux::{Linux, LinuxOptions, Runner, signal_name, signal_to_host};
 use axp_jit::auto::Auto;
 use axp_jit::baseline::Baseline;
 use axp_jit::opt::Opt;
@@ -21,7 +21,7 @@ use crate::cmd::run::{ExitStatus, RunOptions};
 use crate::debug::{Debugger, Listener, Session};
 
 /// Makes an engine that has translated nothing.
-type Maker = fn() -> anyhow::Result<Box<dyn Engine>>;
+pub type Maker = fn() -> anyhow::Result<Box<dyn Engine>>;
 
 /// The engines of this build, by the name that `--engine` takes.
 const ENGINES: &[(&str, Maker)] = &[
@@ -37,7 +37,8 @@ pub fn is_built(name: &str) -> bool {
     ENGINES.iter().any(|(known, _)| *known == name)
 }
 
-fn engine(name: &str) -> anyhow::Result<Maker> {
+/// How to make the engine of this name.
+pub fn engine(name: &str) -> anyhow::Result<Maker> {
     match ENGINES.iter().find(|(known, _)| *known == name) {
         Some((_, make)) => Ok(*make),
         None => bail!("engine `{name}` is not part of this build; see `axplab list`"),
@@ -57,6 +58,21 @@ struct Report {
     unknown_calls: Vec<(String, u64)>,
 }
 
+/// The program's process, ready to run; `runner` takes its further threads.
+pub fn load(opts: &RunOptions, runner: Option<Runner>) -> anyhow::Result<(Linux, Vcpu)> {
+    let mut argv = vec![opts.argv0.clone().unwrap_or_else(|| opts.program.clone().into())];
+    argv.extend(opts.args.iter().cloned());
+    let options = LinuxOptions {
+        sysroot: opts.sysroot.clone(),
+        model: CpuModel::from_name(&opts.cpu).context("unknown CPU model")?,
+        runner,
+        exec_prefix: exec_prefix(opts)?,
+        ..LinuxOptions::default()
+    };
+    let environment = environment(&opts.env);
+    Ok(Linux::load(&opts.program, &argv, &environment, options)?)
+}
+
 /// Runs the guest to its end.
 pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     let make = engine(&opts.engine)?;
@@ -65,19 +81,10 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     let debugger: Arc<OnceLock<Debugger>> = Arc::default();
     let threads_debugger = debugger.clone();
     let start = Instant::now();
-    let mut argv = vec![opts.argv0.clone().unwrap_or_else(|| opts.program.clone().into())];
-    argv.extend(opts.args.iter().cloned());
-    let options = LinuxOptions {
-        sysroot: opts.sysroot.clone(),
-        model: CpuModel::from_name(&opts.cpu).context("unknown CPU model")?,
-        runner: Some(Arc::new(move |vcpu, linux| {
-            run_thread(make, threads_debugger.get(), vcpu, linux);
-        })),
-        exec_prefix: exec_prefix(&opts)?,
-        ..LinuxOptions::default()
-    };
-    let environment = environment(&opts.env);
-    let (linux, vcpu) = Linux::load(&opts.program, &argv, &environment, options)?;
+    let runner: Runner = Arc::new(move |vcpu, linux| {
+        run_thread(make, threads_debugger.get(), vcpu, linux);
+    });
+    let (linux, vcpu) = load(&opts, Some(runner))?;
     let window = vcpu.mem.kind().name();
     let process = linux.process().clone();
     let loaded = start.elapsed();
@@ -130,7 +137,8 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     ended(outcome)
 }
 
-fn ended(outcome: Outcome) -> anyhow::Result<ExitStatus> {
+/// The guest's end as a status.
+pub fn ended(outcome: Outcome) -> anyhow::Result<ExitStatus> {
     match outcome {
         Outcome::Exited(status) => Ok(ExitStatus::Exited(status as u8)),
         Outcome::Signalled { signal, .. } => Ok(ExitStatus::Signalled(signal_to_host(signal))),

@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod cli;
+mod cli_debug;
 mod cmd;
 mod collect;
 mod debug;
@@ -13,6 +14,7 @@ mod plan;
 mod record;
 mod report;
 mod stats;
+mod symbols;
 mod warning;
 
 use std::io;

@@ -3,7 +3,9 @@
 mod bench;
 mod disasm;
 mod list;
+mod lockstep;
 pub mod run;
+mod trace;
 
 use crate::Outcome;
 use crate::cli::Command;
@@ -15,5 +17,7 @@ pub fn dispatch(command: Command) -> anyhow::Result<Outcome> {
         Command::List(args) => list::list(args),
         Command::Run(args) => run::run(args),
         Command::Disasm(args) => disasm::disasm(args),
+        Command::Lockstep(args) => lockstep::lockstep_command(args),
+        Command::Trace(args) => trace::trace_command(args),
     }
 }

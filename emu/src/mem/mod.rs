@@ -9,12 +9,13 @@
 //! * `page`: sizes, protections, faults, errors. `raw`: the host instructions that may fault.
 //! * `regions`: the map as a list. `executable`: the pages that may be fetched from.
 //! * `user`: the reservation. `map`: mapping, unmapping, protecting. `remap`: moving and growing,
-//!   advice. `copy`: ranges of bytes.
+//!   advice. `copy`: ranges of bytes. `journal`: who touched what, for replays.
 
 mod context;
 mod copy;
 mod executable;
 mod host_fault;
+mod journal;
 mod map;
 mod page;
 mod quick;
@@ -30,6 +31,7 @@ pub use host_fault::{
     HostFault, Resolver, SentHook, install_alt_stack, register_fpe_resolver, register_resolver,
     set_sent_hook,
 };
+pub use journal::Touched;
 pub use map::{Backing, Frozen, MapRequest, Place};
 pub use page::{
     Access, FaultKind, GUARD_SIZE, MapError, MemFault, PAGE_SIZE, Prot, WINDOW_SIZE, WindowError,
@@ -48,6 +50,7 @@ pub struct AddressSpace {
     /// Host address of guest address 0, kept here for the hot path.
     base: u64,
     window: UserWindow,
+    journal: journal::Journal,
 }
 
 macro_rules! accessors {
