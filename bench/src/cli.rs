@@ -38,6 +38,8 @@ pub enum Command {
     Disasm(DisasmArgs),
     /// Run a program on two engines side by side and find where they part
     Lockstep(crate::cli_debug::LockstepArgs),
+    /// Show where a program's time goes, by function and block
+    Profile(crate::cli_debug::ProfileArgs),
     /// Print the instructions of a program as they are executed
     Trace(crate::cli_debug::TraceArgs),
 }

@@ -11,6 +11,7 @@ mod fingerprint;
 mod guest;
 mod measure;
 mod plan;
+mod profile;
 mod record;
 mod report;
 mod stats;

@@ -81,6 +81,8 @@ pub struct Place<'a> {
     pub function: &'a str,
     /// Where it starts.
     pub start: u64,
+    /// Where it ends.
+    pub end: u64,
     /// The file that it is of.
     pub file: &'a str,
 }
@@ -123,8 +125,11 @@ impl Symbols {
         let file = placed.path.file_name().and_then(OsStr::to_str).unwrap_or("?");
         let found = self.files.get(&placed.path)?.find(pc.wrapping_sub(placed.bias));
         Some(match found {
-            Some(f) => Place { function: &f.name, start: f.start.wrapping_add(placed.bias), file },
-            None => Place { function: "", start: placed.start, file },
+            Some(f) => {
+                let (start, end) = (f.start.wrapping_add(placed.bias), f.end.max(f.start + 4));
+                Place { function: &f.name, start, end: end.wrapping_add(placed.bias), file }
+            }
+            None => Place { function: "", start: placed.start, end: placed.end, file },
         })
     }
 

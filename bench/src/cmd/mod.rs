@@ -4,6 +4,7 @@ mod bench;
 mod disasm;
 mod list;
 mod lockstep;
+mod profile;
 pub mod run;
 mod trace;
 
@@ -18,6 +19,7 @@ pub fn dispatch(command: Command) -> anyhow::Result<Outcome> {
         Command::Run(args) => run::run(args),
         Command::Disasm(args) => disasm::disasm(args),
         Command::Lockstep(args) => lockstep::lockstep_command(args),
+        Command::Profile(args) => profile::profile_command(args),
         Command::Trace(args) => trace::trace_command(args),
     }
 }
