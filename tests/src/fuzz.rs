@@ -96,6 +96,8 @@ impl Lab {
         let float = seed.is_multiple_of(4);
         let mut csmith = Command::new("csmith");
         csmith.args(["--seed", &seed.to_string(), "--output"]).arg(&source);
+        // It leaves a file about the platform where it stands.
+        csmith.current_dir(dir);
         if float {
             csmith.arg("--float");
         }

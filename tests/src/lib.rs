@@ -1,6 +1,7 @@
 //! What the test programs and the project chores share: sources as text, vectors, generators,
 //! machine state, oracles, the engines under test, and the build of the guest programs.
 
+pub mod blocks;
 pub mod chores;
 pub mod coverage;
 pub mod engines;

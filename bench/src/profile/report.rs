@@ -145,7 +145,7 @@ fn stops(out: &mut dyn Write, threads: &[ThreadProfile]) -> io::Result<()> {
         table.add_row([stops.count.to_string(), ms, kind.to_owned()]);
     }
     align(&mut table, 2);
-    writeln!(out, "{table}")
+    writeln!(out, "\n{table}")
 }
 
 /// Where basic blocks of a function begin.
@@ -168,6 +168,9 @@ fn leaders(mem: &AddressSpace, start: u64, end: u64) -> BTreeSet<u64> {
     }
     found
 }
+
+/// Host instructions that are shown beside one of the guest's, but for the first.
+const HOST_LINES: usize = 12;
 
 /// The longest function that is cut into blocks.
 const LONG: u64 = 1 << 16;
@@ -209,8 +212,15 @@ fn blocks(
             let mut lines = host.get(&pc).into_iter().flatten();
             let first = lines.next().map_or("", String::as_str);
             writeln!(out, "{share:>6} {pc:12x}  {text:<34}| {first}")?;
-            for line in lines {
+            let rest: Vec<&String> = lines.collect();
+            // A call writes many registers back; what goes on shows in the beginning.
+            let shown = if rest.len() > HOST_LINES { HOST_LINES - 1 } else { rest.len() };
+            for line in &rest[..shown] {
                 writeln!(out, "{:>6} {:12}  {:<34}| {line}", "", "", "")?;
+            }
+            if shown < rest.len() {
+                let more = rest.len() - shown;
+                writeln!(out, "{:>6} {:12}  {:<34}| ... {more} more", "", "", "")?;
             }
         }
     }
@@ -236,6 +246,8 @@ fn host_code(
     formatter.options_mut().set_space_after_operand_separator(true);
     formatter.options_mut().set_hex_prefix("0x");
     formatter.options_mut().set_hex_suffix("");
+    formatter.options_mut().set_branch_leading_zeros(false);
+    formatter.options_mut().set_uppercase_hex(false);
     let mut insn = Instruction::default();
     while decoder.can_decode() {
         decoder.decode_out(&mut insn);
