@@ -316,7 +316,7 @@ impl Hub {
     /// Puts a breakpoint at `at`.
     pub fn set_breakpoint(&self, at: u64) -> Result<(), WriteError> {
         let mut breakpoints = lock(&self.breakpoints);
-        if at % 4 != 0 || breakpoints.contains_key(&at) {
+        if !at.is_multiple_of(4) || breakpoints.contains_key(&at) {
             return Ok(());
         }
         let mut word = [0; 4];

@@ -169,8 +169,8 @@ fn leaders(mem: &AddressSpace, start: u64, end: u64) -> BTreeSet<u64> {
     found
 }
 
-/// Host instructions that are shown beside one of the guest's, but for the first.
-const HOST_LINES: usize = 12;
+/// Host instructions that are shown of one of the guest's from either end.
+const HOST_LINES: usize = 8;
 
 /// The longest function that is cut into blocks.
 const LONG: u64 = 1 << 16;
@@ -213,14 +213,16 @@ fn blocks(
             let first = lines.next().map_or("", String::as_str);
             writeln!(out, "{share:>6} {pc:12x}  {text:<34}| {first}")?;
             let rest: Vec<&String> = lines.collect();
-            // A call writes many registers back; what goes on shows in the beginning.
-            let shown = if rest.len() > HOST_LINES { HOST_LINES - 1 } else { rest.len() };
-            for line in &rest[..shown] {
+            // A call writes many registers back; its beginning and its end say what it does.
+            let cut = rest.len().saturating_sub(2 * HOST_LINES);
+            for (i, line) in rest.iter().enumerate() {
+                if cut > 0 && (HOST_LINES..HOST_LINES + cut).contains(&i) {
+                    if i == HOST_LINES {
+                        writeln!(out, "{:>6} {:12}  {:<34}| ... {cut} more", "", "", "")?;
+                    }
+                    continue;
+                }
                 writeln!(out, "{:>6} {:12}  {:<34}| {line}", "", "", "")?;
-            }
-            if shown < rest.len() {
-                let more = rest.len() - shown;
-                writeln!(out, "{:>6} {:12}  {:<34}| ... {more} more", "", "", "")?;
             }
         }
     }
@@ -252,7 +254,9 @@ fn host_code(
     while decoder.can_decode() {
         decoder.decode_out(&mut insn);
         let pc = best.guest_pc(insn.ip());
-        if (from..to).contains(&pc) {
+        // What comes before the first instruction's code is the way in.
+        let inside = best.marks.first().is_some_and(|m| insn.ip() >= best.start + u64::from(m.0));
+        if inside && (from..to).contains(&pc) {
             let mut text = String::new();
             formatter.format(&insn, &mut text);
             lines.entry(pc).or_default().push(text);

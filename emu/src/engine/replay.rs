@@ -238,7 +238,7 @@ impl Entry {
         // The mappings have been made once in a window of the same size.
         if let Err(error) = self.effects.put(&vcpu.mem) {
             // Shows as a difference at the next comparison.
-            vcpu.cpu.pc = u64::MAX & !3;
+            vcpu.cpu.pc = !3;
             debug_assert!(false, "replayed mapping: {error}");
         }
     }
