@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use axp_tests::fuzz::{Lab, Verdict, missing_tool};
 
-/// Of each kind the smallest found: integers, floating point, bit fields, deep pointers.
-const SEEDS: &[u64] = &[3, 8, 21, 27];
+/// Small ones: plain integers, floating point, and one that `opt` alone runs as well.
+const SEEDS: &[u64] = &[3, 8, 21];
 
 #[test]
 fn programs_of_csmith_run_alike_everywhere() {
