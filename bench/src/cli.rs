@@ -46,6 +46,12 @@ pub enum Command {
     Probe(ProbeArgs),
     /// Show in which access modes a program of the privileged machine spends its time
     Modes(ModesArgs),
+    /// Run a program on two engines side by side and find where they part
+    Lockstep(crate::cli_debug::LockstepArgs),
+    /// Show where a program's time goes, by function and block
+    Profile(crate::cli_debug::ProfileArgs),
+    /// Print the instructions of a program as they are executed
+    Trace(crate::cli_debug::TraceArgs),
 }
 
 /// Arguments of `axplab probe`.
@@ -241,7 +247,8 @@ pub struct ListArgs {
 #[command(after_help = "Examples:\n  \
     axplab run ./hello --with its own --dashes\n  \
     axplab run -L /usr/alpha-linux-gnu --engine interp ./dynamic\n  \
-    axplab run --stats -E LANG=C ./sort file\n\n\
+    axplab run --stats -E LANG=C ./sort file\n  \
+    axplab run --gdb :1234 ./crash           then in gdb-multiarch: target remote :1234\n\n\
     Exit status: the guest's; a guest killed by a signal ends axplab by that signal;\n\
     2 when the program cannot be started.")]
 pub struct RunArgs {
@@ -263,6 +270,9 @@ pub struct RunArgs {
     /// Print instructions, MIPS, times and code size on standard error at the end
     #[arg(long)]
     pub stats: bool,
+    /// Wait for gdb at HOST:PORT, :PORT or the path of a socket, and run the program under it
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["stats", "stats_json"])]
+    pub gdb: Option<String>,
     /// Write these figures to FILE as JSON
     #[arg(long, value_name = "FILE")]
     pub stats_json: Option<PathBuf>,

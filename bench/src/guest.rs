@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -11,13 +11,14 @@ use axp_emu::cpu::Vcpu;
 use axp_emu::engine::{Engine, EngineStats, Limit, Outcome, run};
 use axp_emu::interp::{Dispatch, Interpreter};
 use axp_emu::isa::{CpuModel, INT_NAMES};
-use axp_emu::linux::{Linux, LinuxOptions, signal_name, signal_to_host};
+use axp_emu::linux::{Linux, LinuxOptions, Runner, signal_name, signal_to_host};
 use axp_jit::auto::Auto;
 use axp_jit::baseline::Baseline;
 use axp_jit::opt::Opt;
 use serde::Serialize;
 
 use crate::cmd::run::{ExitStatus, RunOptions};
+use crate::debug::{Debugger, Listener, Session};
 
 /// Makes an engine that has translated nothing.
 pub type Maker = fn() -> anyhow::Result<Box<dyn Engine>>;
@@ -57,21 +58,33 @@ struct Report {
     unknown_calls: Vec<(String, u64)>,
 }
 
-/// Runs the guest to its end.
-pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
-    let make = engine(&opts.engine)?;
-    let start = Instant::now();
+/// The program's process, ready to run; `runner` takes its further threads.
+pub fn load(opts: &RunOptions, runner: Option<Runner>) -> anyhow::Result<(Linux, Vcpu)> {
     let mut argv = vec![opts.argv0.clone().unwrap_or_else(|| opts.program.clone().into())];
     argv.extend(opts.args.iter().cloned());
     let options = LinuxOptions {
         sysroot: opts.sysroot.clone(),
         model: CpuModel::from_name(&opts.cpu).context("unknown CPU model")?,
-        runner: Some(Arc::new(move |vcpu, linux| run_thread(make, vcpu, linux))),
-        exec_prefix: exec_prefix(&opts)?,
+        runner,
+        exec_prefix: exec_prefix(opts)?,
         ..LinuxOptions::default()
     };
     let environment = environment(&opts.env);
-    let (linux, vcpu) = Linux::load(&opts.program, &argv, &environment, options)?;
+    Ok(Linux::load(&opts.program, &argv, &environment, options)?)
+}
+
+/// Runs the guest to its end.
+pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
+    let make = engine(&opts.engine)?;
+    let listener = opts.gdb.as_deref().map(Listener::open).transpose()?;
+    // Known once the program is loaded, by when there are no other threads yet.
+    let debugger: Arc<OnceLock<Debugger>> = Arc::default();
+    let threads_debugger = debugger.clone();
+    let start = Instant::now();
+    let runner: Runner = Arc::new(move |vcpu, linux| {
+        run_thread(make, threads_debugger.get(), vcpu, linux);
+    });
+    let (linux, vcpu) = load(&opts, Some(runner))?;
     let window = vcpu.mem.kind().name();
     let process = linux.process().clone();
     let loaded = start.elapsed();
@@ -80,7 +93,14 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     // On this thread, the process's first: signals for the process reach it, and a forked child
     // goes on in it.
     let pid = std::process::id();
-    let driven = drive(make, vcpu, linux, limit)?;
+    let session = listener.map(|listener| Session::accept(listener, &linux)).transpose()?;
+    if let Some(session) = &session {
+        let _ = debugger.set(session.hub());
+    }
+    let driven = drive(make, debugger.get(), vcpu, linux, limit)?;
+    if let Some(session) = session {
+        session.finish(driven.outcome);
+    }
     let Driven { outcome, count, stats, name, elapsed } = driven;
     if std::process::id() != pid {
         // A child that the guest has forked: its end is the guest's business alone.
@@ -117,7 +137,8 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     ended(outcome)
 }
 
-fn ended(outcome: Outcome) -> anyhow::Result<ExitStatus> {
+/// The guest's end as a status.
+pub fn ended(outcome: Outcome) -> anyhow::Result<ExitStatus> {
     match outcome {
         Outcome::Exited(status) => Ok(ExitStatus::Exited(status as u8)),
         Outcome::Signalled { signal, .. } => Ok(ExitStatus::Signalled(signal_to_host(signal))),
@@ -134,10 +155,19 @@ struct Driven {
     elapsed: Duration,
 }
 
-fn drive(make: Maker, mut vcpu: Vcpu, mut linux: Linux, limit: Limit) -> anyhow::Result<Driven> {
+fn drive(
+    make: Maker,
+    debugger: Option<&Debugger>,
+    mut vcpu: Vcpu,
+    mut linux: Linux,
+    limit: Limit,
+) -> anyhow::Result<Driven> {
     let mut engine = make()?;
     let start = Instant::now();
-    let outcome = run(&mut *engine, &mut linux, &mut vcpu, limit);
+    let outcome = match debugger {
+        Some(debugger) => debugger.run(&mut *engine, &mut linux, &mut vcpu),
+        None => run(&mut *engine, &mut linux, &mut vcpu, limit),
+    };
     let elapsed = start.elapsed();
     if let Outcome::Signalled { .. } = outcome {
         tracing::debug!("{}", registers(&vcpu));
@@ -147,9 +177,9 @@ fn drive(make: Maker, mut vcpu: Vcpu, mut linux: Linux, limit: Limit) -> anyhow:
 }
 
 /// Runs one of the guest's further threads on the calling thread, which was made for it.
-fn run_thread(make: Maker, vcpu: Vcpu, linux: Linux) {
+fn run_thread(make: Maker, debugger: Option<&Debugger>, vcpu: Vcpu, linux: Linux) {
     let process = linux.process().clone();
-    if let Err(error) = drive(make, vcpu, linux, Limit::None) {
+    if let Err(error) = drive(make, debugger, vcpu, linux, Limit::None) {
         // The guest was told that its thread exists.
         eprintln!("axplab: no engine for a thread of the guest: {error:#}");
         process.end(Outcome::Exited(2));

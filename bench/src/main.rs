@@ -2,17 +2,21 @@
 
 mod catalogue;
 mod cli;
+mod cli_debug;
 mod cmd;
 mod collect;
+mod debug;
 mod engines;
 mod fingerprint;
 mod guest;
 mod machine;
 mod measure;
 mod plan;
+mod profile;
 mod record;
 mod report;
 mod stats;
+mod symbols;
 mod translation;
 mod warning;
 

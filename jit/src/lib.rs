@@ -8,6 +8,7 @@
 //! * [`code`]: the arena and the tables that lead into it
 //! * [`region`], [`analysis`]: what is translated together, and what is known about it
 //! * [`baseline`], [`opt`], [`auto`]: the engines
+//! * [`profile`]: sampling, and which host code is whose
 //! * `runtime`, `fault`: what compiled code calls, and what happens when it faults
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
@@ -22,5 +23,6 @@ pub mod divide;
 mod fault;
 mod fields;
 pub mod opt;
+pub mod profile;
 pub mod region;
 mod runtime;

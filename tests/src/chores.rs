@@ -5,8 +5,9 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use crate::fuzz::{Campaign, Lab};
 use crate::source::root;
-use crate::{coverage, syscalls};
+use crate::{coverage, fuzz, syscalls};
 
 fn run(command: &mut Command) -> Result<()> {
     let status = command.current_dir(root()).status().with_context(|| format!("{command:?}"))?;
@@ -43,4 +44,16 @@ pub fn docs(check: bool) -> Result<()> {
         fs::write(&path, text).with_context(|| name.to_string())?;
     }
     Ok(())
+}
+
+/// Builds the runner and lets random programs run on all engines.
+pub fn fuzz(what: Campaign) -> Result<()> {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "-p", "axp-tests", "--bin", "run-guest"]);
+    let debug = cfg!(debug_assertions);
+    run(if debug { &mut build } else { build.arg("--release") })?;
+    let sysroot = std::env::var("AXPLAB_SYSROOT").unwrap_or("/usr/alpha-linux-gnu".to_owned());
+    let me = std::env::current_exe().context("cannot find this program's own file")?;
+    let lab = Lab { runner: me.with_file_name("run-guest"), sysroot, thorough: what.thorough };
+    fuzz::campaign(&lab, what, &root().join("target/fuzz"))
 }

@@ -1,10 +1,12 @@
 //! What the test programs and the project chores share: sources as text, vectors, generators,
 //! machine state, oracles, the engines under test, and the build of the guest programs.
 
+pub mod blocks;
 pub mod chores;
 pub mod coverage;
 pub mod engines;
 pub mod filetest;
+pub mod fuzz;
 pub mod r#gen;
 pub mod guests_build;
 pub mod machine;

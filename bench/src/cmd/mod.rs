@@ -6,13 +6,16 @@ mod dcl;
 mod disasm;
 mod import;
 mod list;
+mod lockstep;
 mod machine;
 mod modes;
 mod probe;
+mod profile;
 mod program;
 mod resume;
 pub mod run;
 mod scratch;
+mod trace;
 
 use crate::Outcome;
 use crate::cli::Command;
@@ -29,5 +32,8 @@ pub fn dispatch(command: Command) -> anyhow::Result<Outcome> {
         Command::Dcl(args) => dcl::dcl(args),
         Command::Machine(args) => machine::machine(args),
         Command::Modes(args) => modes::modes(args),
+        Command::Lockstep(args) => lockstep::lockstep_command(args),
+        Command::Profile(args) => profile::profile_command(args),
+        Command::Trace(args) => trace::trace_command(args),
     }
 }

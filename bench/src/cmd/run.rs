@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use clap::Parser;
 
-use crate::cli::RunArgs;
+use crate::cli::{Cli, Command, RunArgs};
+use crate::cli_debug::GuestArgs;
 use crate::{Outcome, guest};
 
 /// The engines that `--engine` takes.
@@ -31,6 +33,8 @@ pub struct RunOptions {
     pub stats: bool,
     /// Write the statistics to this file (see `measure::RunStats` for the form the lab reads).
     pub stats_json: Option<PathBuf>,
+    /// Where to wait for a debugger.
+    pub gdb: Option<String>,
     /// The Alpha program; an existing file, not yet read.
     pub program: PathBuf,
     /// Its arguments from 1 onwards.
@@ -48,10 +52,32 @@ pub enum ExitStatus {
 
 /// Runs the guest program and ends as it ends.
 pub fn run(args: RunArgs) -> anyhow::Result<Outcome> {
-    Ok(match guest::execute(options(args)?)? {
+    Ok(ended(guest::execute(options(args)?)?))
+}
+
+/// How `axplab` ends when its guest ends like this.
+pub fn ended(status: ExitStatus) -> Outcome {
+    match status {
         ExitStatus::Exited(status) => Outcome::Status(status),
         ExitStatus::Signalled(signal) => Outcome::Signal(signal),
-    })
+    }
+}
+
+/// The options of `axplab run --engine ENGINE` for what another command runs.
+pub fn options_for(guest: &GuestArgs, engine: &str) -> anyhow::Result<RunOptions> {
+    let mut words: Vec<OsString> = ["axplab", "run", "--engine", engine].map(Into::into).into();
+    words.extend(["--cpu".into(), OsString::from(&guest.cpu)]);
+    if let Some(sysroot) = &guest.sysroot {
+        words.extend(["-L".into(), sysroot.into()]);
+    }
+    for variable in &guest.env {
+        words.extend(["-E".into(), variable.clone()]);
+    }
+    words.extend(guest.program.iter().cloned());
+    match Cli::try_parse_from(words)?.command {
+        Command::Run(args) => options(args),
+        other => bail!("not a run: {other:?}"),
+    }
 }
 
 fn options(args: RunArgs) -> anyhow::Result<RunOptions> {
@@ -84,6 +110,7 @@ fn options(args: RunArgs) -> anyhow::Result<RunOptions> {
         argv0: args.argv0,
         stats: args.stats,
         stats_json: args.stats_json,
+        gdb: args.gdb,
         program,
         args: words.collect(),
     })
@@ -111,10 +138,7 @@ fn variable(text: OsString) -> anyhow::Result<(OsString, Option<OsString>)> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-    use crate::cli::{Cli, Command};
 
     fn parse(words: &[&str]) -> RunArgs {
         match Cli::try_parse_from(["axplab", "run"].iter().chain(words)).unwrap().command {

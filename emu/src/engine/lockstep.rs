@@ -23,12 +23,20 @@ pub struct Side {
 
 impl Side {
     /// Runs until `count` instructions have retired in all; `None` while the guest lives.
-    fn run_to(&mut self, count: u64) -> Option<Outcome> {
-        let slice = count.saturating_sub(self.vcpu.cpu.count);
-        let limit = Limit::Count(slice);
-        match run(&mut *self.engine, &mut *self.env, &mut self.vcpu, limit) {
-            Outcome::LimitReached => None,
-            outcome => Some(outcome),
+    ///
+    /// Stops at multiples of `slice` on the way: translators begin a translation where they are
+    /// entered, so that only the same stops lead through the same code.
+    fn run_to(&mut self, count: u64, slice: u64) -> Option<Outcome> {
+        loop {
+            let now = self.vcpu.cpu.count;
+            let stop = (now / slice).saturating_add(1).saturating_mul(slice).min(count);
+            let limit = Limit::Count(stop.saturating_sub(now));
+            match run(&mut *self.engine, &mut *self.env, &mut self.vcpu, limit) {
+                Outcome::LimitReached if self.vcpu.cpu.count >= count => return None,
+                Outcome::LimitReached if self.vcpu.cpu.count == now => return None,
+                Outcome::LimitReached => {}
+                outcome => return Some(outcome),
+            }
         }
     }
 }
@@ -144,7 +152,15 @@ pub fn differences(a: &Snapshot, b: &Snapshot) -> Vec<Difference> {
 pub fn memory_difference(a: &Vcpu, b: &Vcpu) -> Option<Difference> {
     const CHUNK: u64 = 1 << 16;
     let map = |v: &Vcpu| -> Vec<(u64, u64, Prot)> {
-        v.mem.regions().iter().map(|r| (r.start, r.end, r.prot)).collect()
+        // What is mapped may consist of other pieces: of files here, of copies there.
+        let mut all: Vec<(u64, u64, Prot)> = Vec::new();
+        for r in v.mem.regions() {
+            match all.last_mut() {
+                Some((_, end, prot)) if *end == r.start && *prot == r.prot => *end = r.end,
+                _ => all.push((r.start, r.end, r.prot)),
+            }
+        }
+        all
     };
     let regions = map(a);
     if regions != map(b) {
@@ -188,6 +204,9 @@ pub struct Divergence {
     pub right: Snapshot,
     /// What differs.
     pub what: Vec<Difference>,
+    /// Whether this instruction did it. If not, the engines differed once at the end of a slice that
+    /// began after `count` instructions, and agreed when they were made to run it again.
+    pub exact: bool,
 }
 
 /// How far and how closely to compare.
@@ -211,14 +230,15 @@ impl Default for Options {
 struct Pair {
     left: Side,
     right: Side,
+    slice: u64,
 }
 
 impl Pair {
     /// Runs both sides to `count`; their states and what differs.
     fn run_to(&mut self, count: u64, memory: bool) -> (Snapshot, Snapshot, Vec<Difference>) {
-        let outcome = self.left.run_to(count);
+        let outcome = self.left.run_to(count, self.slice);
         let left = Snapshot::of(&self.left.vcpu.cpu, outcome);
-        let outcome = self.right.run_to(count);
+        let outcome = self.right.run_to(count, self.slice);
         let right = Snapshot::of(&self.right.vcpu.cpu, outcome);
         let mut what = differences(&left, &right);
         if memory {
@@ -238,37 +258,45 @@ pub fn lockstep(
     make_right: &mut dyn FnMut() -> Side,
     options: Options,
 ) -> Result<Snapshot, Box<Divergence>> {
-    let mut pair = Pair { left: make_left(), right: make_right() };
-    let mut good = pair.left.vcpu.cpu.count;
     let slice = options.slice.max(1);
-    let mut bad = loop {
-        let count = good.saturating_add(slice).min(options.limit);
-        let (left, _, what) = pair.run_to(count, options.memory);
+    let mut make = || Pair { left: make_left(), right: make_right(), slice };
+    let mut pair = make();
+    let mut good = pair.left.vcpu.cpu.count;
+    let mut before = Snapshot::of(&pair.left.vcpu.cpu, None);
+    let (mut bad, mut found) = loop {
+        let count = (good / slice).saturating_add(1).saturating_mul(slice).min(options.limit);
+        let (left, right, what) = pair.run_to(count, options.memory);
         if !what.is_empty() {
-            break count;
+            break (count, (left, right, what));
         }
         if left.outcome.is_some() || count >= options.limit {
             return Ok(left);
         }
-        good = count;
+        (good, before) = (count, left);
     };
+    // No instruction of the guest retires later than this: a guest that ended has not come to `bad`.
+    bad = bad.min(found.0.count.max(found.1.count).saturating_add(1));
+    let mut exact = false;
     // A difference may heal, or show at one stop and not at the other; whatever is found in the end
     // has been seen with a good state before it and a bad one after it.
     while bad.saturating_sub(good) > 1 {
         let middle = good + (bad - good) / 2;
-        let mut pair = Pair { left: make_left(), right: make_right() };
-        let (_, _, what) = pair.run_to(middle, options.memory);
+        let (left, right, what) = make().run_to(middle, options.memory);
         if what.is_empty() {
-            good = middle;
+            (good, before) = (middle, left);
         } else {
-            bad = middle;
+            (bad, found, exact) = (middle, (left, right, what), true);
         }
     }
-    let mut pair = Pair { left: make_left(), right: make_right() };
-    let (before, ..) = pair.run_to(good, options.memory);
+    let mut pair = make();
+    let again = pair.run_to(bad, options.memory);
+    if !again.2.is_empty() {
+        (found, exact) = (again, true);
+    }
+    let mut pair = make();
+    pair.run_to(good, options.memory);
     let pc = before.pc;
     let word = pair.left.vcpu.mem.fetch_u32(pc).ok();
-    let mut pair = Pair { left: make_left(), right: make_right() };
-    let (left, right, what) = pair.run_to(bad, options.memory);
-    Err(Box::new(Divergence { count: good, pc, word, before, left, right, what }))
+    let (left, right, what) = found;
+    Err(Box::new(Divergence { count: good, pc, word, before, left, right, what, exact }))
 }

@@ -2,6 +2,7 @@
 //! [`Environment`] (a personality) handles the event. [`run`] is the only loop over both.
 
 pub mod lockstep;
+pub mod replay;
 mod run;
 #[cfg(test)]
 mod tests;

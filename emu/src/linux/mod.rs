@@ -5,6 +5,7 @@
 //! * `files`, `fdcalls`, `memory`, `process`, `threads`, `time`, `net`, `ipc`, `ioctl`, `osf`:
 //!   topics.
 //! * `signals`, `frame`, `fpcomplete`: what a fault or signal becomes.
+//! * `watch`: what a debugger sees.
 //! * `abi`, `errno`: Alpha's numbers and layouts. `host`: the host's kernel.
 //!
 //! A [`Linux`] is one guest thread's view: the shared [`Process`] and its own task. It never names
@@ -34,6 +35,7 @@ mod strace;
 mod table;
 mod threads;
 mod time;
+mod watch;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,6 +47,7 @@ pub use host::die_by_signal;
 pub use load::{LinuxOptions, LoadError};
 pub use process::{Process, Runner, Tracer};
 pub use table::{Syscall, known_calls, missing_calls};
+pub use watch::SignalWatcher;
 
 use crate::cpu::{Exit, Vcpu};
 use crate::engine::{Environment, Flow, Outcome};

@@ -5,7 +5,7 @@ use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::Linux;
 use super::abi::{self, Layout};
@@ -13,6 +13,7 @@ use super::call::Call;
 use super::errno::{Errno, SysResult};
 use super::host;
 use super::signals::Action;
+use super::watch::SignalWatcher;
 use crate::cpu::Vcpu;
 use crate::engine::Outcome;
 use crate::isa::CpuModel;
@@ -60,6 +61,8 @@ pub struct Process {
     limits: Mutex<BTreeMap<u64, [u64; 2]>>,
     /// Bits of prctl PR_SET_UNALIGN and UACPROC, in the kernel's thread-info order.
     pub(super) unaligned: AtomicU64,
+    /// Asked about each signal before it is delivered.
+    pub(super) watcher: OnceLock<SignalWatcher>,
 }
 
 /// The heap.
@@ -149,6 +152,7 @@ impl Process {
             attached: Mutex::default(),
             limits: Mutex::default(),
             unaligned: AtomicU64::new(0),
+            watcher: OnceLock::new(),
         }
     }
 
@@ -203,6 +207,7 @@ impl Process {
             attached: Mutex::new(lock(&self.attached).clone()),
             limits: Mutex::new(lock(&self.limits).clone()),
             unaligned: AtomicU64::new(self.unaligned_bits()),
+            watcher: OnceLock::new(),
         }
     }
 

@@ -162,6 +162,12 @@ impl SigInfo {
         SigInfo { bytes: abi::siginfo_from_host(info), forced: false, trap_args: [0; 3] }
     }
 
+    /// The same with another number.
+    pub fn renumbered(mut self, signal: i32) -> Self {
+        self.bytes[..4].copy_from_slice(&signal.to_le_bytes());
+        self
+    }
+
     /// Number.
     pub fn signal(&self) -> i32 {
         Layout(self.bytes).get_u32(0) as i32
@@ -175,13 +181,13 @@ impl SigInfo {
 
 /// What the default action of a signal is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum DefaultAction {
+pub(super) enum DefaultAction {
     Ignore,
     Stop,
     Terminate,
 }
 
-fn default_action(signal: i32) -> DefaultAction {
+pub(super) fn default_action(signal: i32) -> DefaultAction {
     match signal {
         sig::CHLD | sig::URG | sig::WINCH | sig::CONT => DefaultAction::Ignore,
         sig::STOP | sig::TSTP | sig::TTIN | sig::TTOU => DefaultAction::Stop,
@@ -270,7 +276,12 @@ impl Linux {
     }
 
     fn deliver_one(&mut self, vcpu: &mut Vcpu, info: &SigInfo) {
-        let signal = info.signal();
+        let mut signal = info.signal();
+        if let Some(watcher) = self.process.watcher.get() {
+            let Some(chosen) = watcher(vcpu, self.task.tid, signal) else { return };
+            signal = chosen.clamp(1, 64);
+        }
+        let info = &info.renumbered(signal);
         let action = lock(&self.process.actions)[signal as usize];
         match action.handler {
             SIG_IGN => return,
@@ -341,6 +352,7 @@ impl Linux {
             return;
         }
         let what = match action.handler {
+            SIG_DFL if self.process.comes_here(signal) => HostAction::Handle,
             SIG_DFL => HostAction::Default,
             SIG_IGN => HostAction::Ignore,
             _ => HostAction::Handle,
@@ -550,7 +562,8 @@ fn host_signal(signal: u64) -> Result<u64, Errno> {
 /// A signal to oneself that ends the program: known here, so that the end can be reported.
 fn ends_self(c: &mut Call<'_>, signal: u64) -> bool {
     let signal = signal as i32;
-    if !(1..=64).contains(&signal) || c.linux.task.mask & bit(signal) != 0 {
+    let watched = c.linux.process.watcher.get().is_some();
+    if watched || !(1..=64).contains(&signal) || c.linux.task.mask & bit(signal) != 0 {
         return false;
     }
     let fatal = lock(&c.linux.process.actions)[signal as usize].handler == SIG_DFL

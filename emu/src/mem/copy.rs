@@ -3,6 +3,7 @@
 //! System calls use these. A range is checked against the window as a whole before a byte moves;
 //! pages inside it may still be missing, which shows at the first bad byte, as for a kernel.
 
+use super::journal::Touched;
 use super::page::{Access, FaultKind, MemFault, PAGE_SIZE};
 use super::{AddressSpace, raw};
 
@@ -15,6 +16,9 @@ impl AddressSpace {
     pub fn host_range(&self, va: u64, len: u64, access: Access) -> Result<*mut u8, MemFault> {
         match va.checked_add(len) {
             Some(end) if end <= self.limit => {
+                if access == Access::Store {
+                    self.journal.note(|| Touched::Bytes(va, end));
+                }
                 Ok(std::ptr::with_exposed_provenance_mut((self.base + va) as usize))
             }
             // The first address that is bad whatever is mapped.

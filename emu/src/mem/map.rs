@@ -5,6 +5,7 @@
 //! page keeps showing zeros in the upper half of it.)
 
 use super::AddressSpace;
+use super::journal::Touched;
 use super::page::{
     Access, HOST_PAGE, MapError, MemFault, PAGE_SIZE, Prot, WINDOW_SIZE, WindowError, round_up,
 };
@@ -169,7 +170,8 @@ impl AddressSpace {
     }
 
     fn from_window(window: UserWindow) -> Self {
-        AddressSpace { base: window.base, limit: WINDOW_SIZE, window, system: None }
+        let journal = Default::default();
+        AddressSpace { base: window.base, limit: WINDOW_SIZE, window, system: None, journal }
     }
 
     /// Makes a mapping; gives its address.
@@ -200,6 +202,7 @@ impl AddressSpace {
             }
         };
         let end = start + len;
+        self.journal.note(|| Touched::Map(start, end));
         let had_exec = self.window.forbid_fetch(map, start, end);
         let mapped = self.window.map_host(req, start, len);
         match mapped {
@@ -230,6 +233,7 @@ impl AddressSpace {
             return Err(MapError::Invalid);
         }
         let (start, end) = existing_range(va, len).map_err(|_| MapError::Invalid)?;
+        self.journal.note(|| Touched::Map(start, end));
         self.window.unmap_locked(&mut self.window.lock(), start, end)
     }
 
@@ -243,6 +247,7 @@ impl AddressSpace {
     /// lies below is changed, as Linux does.
     pub fn protect(&self, va: u64, len: u64, prot: Prot) -> Result<(), MapError> {
         let (start, end) = existing_range(va, len)?;
+        self.journal.note(|| Touched::Protect(start, end));
         let map = &mut *self.window.lock();
         let mapped = map.regions.mapped_until(start, end);
         let mut had_exec = false;

@@ -9,12 +9,13 @@
 //! * `page`: sizes, protections, faults, errors. `raw`: the host instructions that may fault.
 //! * `regions`: the map as a list. `executable`: the pages that may be fetched from.
 //! * `user`: the reservation. `map`: mapping, unmapping, protecting. `remap`: moving and growing,
-//!   advice. `copy`: ranges of bytes.
+//!   advice. `copy`: ranges of bytes. `journal`: who touched what, for replays.
 
 mod context;
 mod copy;
 mod executable;
 mod host_fault;
+mod journal;
 mod map;
 mod page;
 mod physical;
@@ -33,6 +34,7 @@ pub use host_fault::{
     HostFault, Resolver, SentHook, install_alt_stack, register_fpe_resolver, register_resolver,
     set_sent_hook,
 };
+pub use journal::Touched;
 pub use map::{Backing, Frozen, MapRequest, Place};
 pub use page::{
     Access, FaultKind, GUARD_SIZE, MapError, MemFault, PAGE_SIZE, Prot, WINDOW_SIZE, WindowError,
@@ -58,6 +60,7 @@ pub struct AddressSpace {
     window: UserWindow,
     /// Translated memory of a processor of the privileged machine.
     system: Option<Box<SystemMap>>,
+    journal: journal::Journal,
 }
 
 macro_rules! accessors {
@@ -158,7 +161,7 @@ impl AddressSpace {
     pub fn for_machine(physical: std::sync::Arc<Physical>) -> Result<Self, WindowError> {
         let window = UserWindow::absent()?;
         let system = Some(Box::new(SystemMap::new(physical)));
-        Ok(AddressSpace { base: 0, limit: 0, window, system })
+        Ok(AddressSpace { base: 0, limit: 0, window, system, journal: Default::default() })
     }
 
     /// Translated memory, where this is a processor of the privileged machine.

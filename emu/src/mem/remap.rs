@@ -3,6 +3,7 @@
 //! The personality's memory calls use these. A range is never left unmapped on the host, not even
 //! for a moment, or an allocation of the emulator's could land in the window.
 
+use super::journal::Touched;
 use super::map::{existing_range, split_tail};
 use super::page::{HOST_PAGE, MapError, PAGE_SIZE, Prot, WINDOW_SIZE, round_up};
 use super::regions::Region;
@@ -154,6 +155,8 @@ impl AddressSpace {
             return Err(MapError::Invalid);
         }
         let (start, end) = existing_range(va, old_len).map_err(|_| MapError::NotOneMapping)?;
+        // (What grows in place is noted with what it grows from.)
+        self.journal.note(|| Touched::Map(start, end.max(start.saturating_add(new_len))));
         let map = &mut *self.window.lock();
         if let RemapPlace::Fixed(to) = place {
             map.check_fixed(to, new_len).map_err(|error| match error {
@@ -182,6 +185,7 @@ impl AddressSpace {
             RemapPlace::InPlace => return Err(MapError::NoMemory),
             RemapPlace::MayMove => map.find_free(0, new_len).ok_or(MapError::NoMemory)?,
         };
+        self.journal.note(|| Touched::Map(to, to + new_len));
         self.move_locked(map, start, kept, to, new_len)?;
         Ok(to)
     }
@@ -294,6 +298,9 @@ impl AddressSpace {
     pub fn advise(&self, va: u64, len: u64, advice: Advice) -> Result<(), MapError> {
         let (start, end) = existing_range(va, len)?;
         debug_assert!(end <= WINDOW_SIZE);
+        if advice.changes_contents() {
+            self.journal.note(|| Touched::Map(start, end));
+        }
         let map = &mut *self.window.lock();
         let mut exec = false;
         let mut result: Result<(), MapError> = Ok(());

@@ -83,6 +83,8 @@ pub struct Parts {
     pub entries: Vec<(u64, u32)>,
     /// Offsets of guest accesses.
     pub accesses: Vec<Access>,
+    /// Offset of each instruction's code, but for what lies in cold paths.
+    pub starts: Vec<u32>,
     /// Direct branches; addresses are offsets.
     pub sites: Vec<Site>,
     colds: Vec<ColdPath>,
@@ -119,9 +121,10 @@ impl Emitter<'_> {
     /// Emits the unit's code.
     pub fn unit(mut self) {
         self.asm.ops.clear();
-        let Parts { entries, accesses, sites, colds, cold_jumps } = self.parts;
+        let Parts { entries, accesses, starts, sites, colds, cold_jumps } = self.parts;
         entries.clear();
         accesses.clear();
+        starts.clear();
         sites.clear();
         colds.clear();
         cold_jumps.clear();
@@ -129,6 +132,7 @@ impl Emitter<'_> {
         let mut segment_end = 0;
         for (i, insn) in unit.insns.iter().enumerate() {
             (self.index, self.pc) = (i, unit.pc.wrapping_add(4 * i as u64));
+            self.parts.starts.push(self.asm.ops.len() as u32);
             let leader = i == 0 || unit.leaders >> i & 1 != 0;
             if leader {
                 self.entry(i == 0 || unit.loop_heads >> i & 1 != 0);

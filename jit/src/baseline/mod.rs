@@ -34,6 +34,7 @@ use crate::analysis::Bounds;
 use crate::code::{Arena, ArenaError, Stack};
 use crate::fault::{self, Zone};
 use crate::opt::{Mode, Opt};
+use crate::profile::{self, Translating};
 use crate::runtime::{Runtime, step_at_pc};
 use emit::{Cold, Emitter, Parts};
 use links::{Links, Site};
@@ -266,6 +267,7 @@ impl Baseline {
             Some(code) => code,
             None => {
                 let start = Instant::now();
+                let _phase = Translating::begin();
                 let code = self.compile(vcpu, space).or_else(|_| {
                     self.clear();
                     self.compile(vcpu, space)
@@ -325,6 +327,10 @@ impl Baseline {
             let hex: String = self.asm.ops.iter().map(|b| format!("{b:02x}")).collect();
             tracing::debug!("unit {:#x} at {start:#x}: {hex}", self.unit.pc);
         }
+        profile::note("baseline", self.unit.pc, start, &self.asm.ops, || {
+            let pc = |i: usize| self.unit.pc.wrapping_add(4 * i as u64);
+            self.parts.starts.iter().enumerate().map(|(i, &at)| (at, pc(i))).collect()
+        });
         self.stats.translations += 1;
         self.stats.translated_instructions += self.unit.insns.len() as u64;
         self.stats.code_bytes += self.asm.ops.len() as u64;

@@ -12,6 +12,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use super::emit::{self, Linker, Mode, Translator};
 use crate::analysis::Facts;
 use crate::code::{Arena, ArenaError, CodeTable};
+use crate::profile;
 use crate::region::Region;
 
 /// Guest instructions in a region at most.
@@ -127,6 +128,9 @@ impl Compiler {
         let anchor = pcs.iter().find(|(_, _, pc)| Some(*pc) == head).map(|(start, ..)| *start);
         let (align, anchor) = anchor.map_or((16, 0), |offset| (64, offset as usize));
         let start = arena.place(bytes, align, anchor)? as u64;
+        profile::note("opt", region.entry(), start, bytes, || {
+            pcs.iter().map(|&(at, _, pc)| (at, pc)).collect()
+        });
         Ok(Code { start, end: start + bytes.len() as u64, pcs, merged, kept })
     }
 }

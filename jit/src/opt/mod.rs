@@ -31,6 +31,7 @@ use axp_emu::mem::{Access, FaultKind, MemFault, PAGE_SIZE, SystemMap, WINDOW_SIZ
 use crate::abi::{ExitKind, axp_jit_enter, word};
 use crate::code::{Arena, CodeTable, Stack};
 use crate::fault::{self, Zone};
+use crate::profile::Translating;
 use crate::runtime::{Runtime, step_at_pc};
 
 pub use compile::{CompileError, Compiler};
@@ -165,6 +166,7 @@ impl Opt {
             return None;
         }
         let start = Instant::now();
+        let _phase = Translating::begin();
         let code = self.compile(vcpu, mode);
         self.stats.translate += start.elapsed();
         match code {

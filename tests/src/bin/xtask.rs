@@ -1,7 +1,8 @@
-//! Project chores behind one door: `cargo xtask ci | bless | docs | guests`. Parses and dispatches.
+//! Project chores behind one door: `cargo xtask ci | bless | docs | guests | fuzz`. Parses and dispatches.
 
 use std::process::ExitCode;
 
+use axp_tests::fuzz::Campaign;
 use axp_tests::{chores, guests_build};
 use clap::{Parser, Subcommand};
 
@@ -24,6 +25,24 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Run random C programs on all engines, on qemu-alpha and natively (needs csmith).
+    Fuzz {
+        /// Begin no further program after this time.
+        #[arg(long, default_value_t = 10.0)]
+        minutes: f64,
+        /// The first seed.
+        #[arg(long, default_value_t = 1000)]
+        seed: u64,
+        /// Programs at most.
+        #[arg(long, default_value_t = u64::MAX)]
+        programs: u64,
+        /// Programs at a time.
+        #[arg(long, default_value_t = 1)]
+        jobs: usize,
+        /// Run each program at each level on `opt` alone, too, which compiles for seconds.
+        #[arg(long)]
+        thorough: bool,
+    },
     /// Rebuild the guest ELF files and record their hashes.
     Guests {
         /// Only compare with the committed files, byte for byte.
@@ -37,6 +56,9 @@ fn main() -> ExitCode {
         Chore::Ci => chores::ci(),
         Chore::Bless => chores::bless(),
         Chore::Docs { check } => chores::docs(check),
+        Chore::Fuzz { minutes, seed, programs, jobs, thorough } => {
+            chores::fuzz(Campaign { minutes, seed, programs, jobs, thorough })
+        }
         Chore::Guests { check } => guests_build::guests(check),
     };
     match result {
