@@ -9,6 +9,7 @@
 //! * [`region`], [`analysis`]: what is translated together, and what is known about it
 //! * [`baseline`], [`opt`], [`auto`]: the engines
 //! * `runtime`, `fault`: what compiled code calls, and what happens when it faults
+//! * `seen`: which code has been executed
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("axp-jit emits code for x86-64 Linux");
@@ -22,3 +23,4 @@ mod fault;
 pub mod opt;
 pub mod region;
 mod runtime;
+mod seen;

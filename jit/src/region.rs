@@ -58,6 +58,8 @@ pub struct Block {
     pub term: Term,
     /// Some edge to this block goes backwards.
     pub loop_head: bool,
+    /// Belongs to a leaf that was taken in at a call.
+    pub inlined: bool,
 }
 
 impl Block {
@@ -118,6 +120,21 @@ impl Region {
             (!inner).then_some((length, block))
         });
         loops.min_by_key(|(length, _)| *length).map(|(_, block)| block)
+    }
+
+    /// Addresses outside the region to which its direct branches and calls lead.
+    pub fn exits(&self) -> impl Iterator<Item = u64> {
+        let out = |t: Target| match t {
+            Target::Out(pc) => Some(pc),
+            Target::Block(_) => None,
+        };
+        let of = move |term: Term| match term {
+            Term::Goto(to) => [out(to), None],
+            Term::Cond { taken, fall } => [out(taken), out(fall)],
+            Term::Call { callee, ret } => [callee, out(ret)],
+            Term::Ret | Term::Jump | Term::Stop => [None, None],
+        };
+        self.blocks.iter().flat_map(move |b| of(b.term)).flatten()
     }
 
     /// Address ranges of guest code that the region was made from.
@@ -188,6 +205,7 @@ const INLINE_LIMIT: usize = 1200;
 /// Discovers the instructions of a region.
 struct Selector<'a> {
     vcpu: &'a Vcpu,
+    seen: &'a dyn Fn(u64) -> bool,
     fetcher: Fetcher<'a>,
     found: BTreeMap<Place, Found>,
     leaders: BTreeSet<Place>,
@@ -200,10 +218,18 @@ struct Selector<'a> {
 }
 
 /// Selects the region that starts at `entry`, of at most about `limit` instructions. With `inline`,
-/// small leaf functions are taken in at each call.
-pub fn select(vcpu: &Vcpu, entry: u64, limit: usize, inline: bool) -> Region {
+/// small leaf functions are taken in at each call. Where a branch leads to code that `seen` does not
+/// know, the region ends.
+pub fn select(
+    vcpu: &Vcpu,
+    entry: u64,
+    limit: usize,
+    inline: bool,
+    seen: &dyn Fn(u64) -> bool,
+) -> Region {
     let mut s = Selector {
         vcpu,
+        seen,
         fetcher: Fetcher::new(&vcpu.mem),
         found: BTreeMap::new(),
         leaders: BTreeSet::from([(0, entry)]),
@@ -250,6 +276,9 @@ impl Selector<'_> {
     }
 
     fn lead(&mut self, to: Place) {
+        if !(self.seen)(to.1) {
+            return;
+        }
         if self.leaders.insert(to) || !self.found.contains_key(&to) {
             self.work.push(to);
         }
@@ -419,7 +448,7 @@ fn build(entry: Place, found: &BTreeMap<Place, Found>, leaders: &BTreeSet<Place>
                 None => break Term::Goto(Target::Out(pc)),
             }
         };
-        blocks.push(Block { pc: start, insns, term, loop_head: false });
+        blocks.push(Block { pc: start, insns, term, loop_head: false, inlined: context != 0 });
     }
     let entry = starts.binary_search(&entry).unwrap_or(0);
     reorder(blocks, entry)
@@ -471,7 +500,8 @@ fn reorder(mut blocks: Vec<Block>, entry: usize) -> Region {
                 Term::Call { callee, ret } => Term::Call { callee, ret: renumber(ret) },
                 other => other,
             };
-            Block { pc: b.pc, insns: std::mem::take(&mut b.insns), term, loop_head: heads[old] }
+            let insns = std::mem::take(&mut b.insns);
+            Block { pc: b.pc, insns, term, loop_head: heads[old], inlined: b.inlined }
         })
         .collect();
     Region { blocks }

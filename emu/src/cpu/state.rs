@@ -17,7 +17,7 @@ pub const LOCK_FREE: u64 = u64::MAX;
 pub struct Cpu {
     /// Integer registers R0..R30, zero, sink.
     pub r: [u64; 33],
-    /// Set by anyone who wants compiled code to return at its next poll.
+    /// Set by anyone who wants compiled code to return at its next poll; see [`Cpu::POLL_ENGINE`].
     pub poll: AtomicU32,
     /// Reserved, keeps the following fields aligned.
     pub pad: u32,
@@ -65,6 +65,10 @@ impl Default for Cpu {
 }
 
 impl Cpu {
+    /// Bit of [`poll`](Self::poll) by which an engine's own helper asks for the engine's attention,
+    /// which is no event of the guest's.
+    pub const POLL_ENGINE: u32 = 2;
+
     /// Asks the engine that runs this processor to return [`Exit::Poll`](super::Exit::Poll).
     pub fn request_poll(&self) {
         self.poll.store(1, Ordering::Release);

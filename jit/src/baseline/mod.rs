@@ -21,9 +21,10 @@ mod unit;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use axp_emu::cpu::{Exit, Vcpu};
+use axp_emu::cpu::{Cpu, Exit, Vcpu};
 use axp_emu::engine::{Engine, EngineStats, Limit};
 use axp_emu::isa::{Insn, Opcode};
 use axp_emu::mem::WINDOW_SIZE;
@@ -35,6 +36,7 @@ use crate::code::{Arena, ArenaError, Stack};
 use crate::fault::{self, Zone};
 use crate::opt::{Mode, Opt};
 use crate::runtime::{Runtime, step_at_pc};
+use crate::seen::Seen;
 use emit::{Cold, Emitter, Parts};
 use links::{Links, Site};
 use stubs::{Enter, Stubs};
@@ -97,6 +99,8 @@ pub enum Stop {
     /// Code that [`Baseline::install_entry`] was given faulted: `Cpu::engine` says where, as its
     /// own dispatcher would find it.
     RegionFault,
+    /// Somebody has set [`Cpu::POLL_ENGINE`].
+    Woken,
 }
 
 /// Compiled guest code.
@@ -136,6 +140,8 @@ pub struct Baseline {
     counters_used: usize,
     heat_of: BTreeMap<(usize, u64), u64>,
     learned: BTreeMap<u64, BTreeSet<u64>>,
+    /// What was ever translated, with heat only.
+    seen: Seen,
     /// Where regions lie that entries were installed for.
     regions: Option<Range<u64>>,
     /// How often everything was thrown away.
@@ -182,6 +188,7 @@ impl Baseline {
             counters_used: 0,
             heat_of: BTreeMap::new(),
             learned: BTreeMap::new(),
+            seen: Seen::default(),
             regions: None,
             generation: 0,
             dump: std::env::var_os("AXPLAB_JIT_DUMP").is_some(),
@@ -209,6 +216,11 @@ impl Baseline {
         self.learned.get(&pc).into_iter().flatten().copied()
     }
 
+    /// Whether the instruction at `pc` was ever translated, with heat only.
+    pub fn has_seen(&self, pc: u64) -> bool {
+        self.seen.contains(pc)
+    }
+
     /// Makes an entry hot again after `executions` of it.
     pub fn set_heat(&mut self, mode: Mode, pc: u64, executions: i32) {
         let space = self.space(mode);
@@ -219,8 +231,8 @@ impl Baseline {
     }
 
     /// Where the code lies that `install_entry` is given, for faults in it.
-    pub fn set_regions(&mut self, code: Range<u64>) {
-        self.regions = Some(code);
+    pub fn set_regions(&mut self, code: Option<Range<u64>>) {
+        self.regions = code;
     }
 
     /// Sends control that arrives at `pc` to a region (`abi`) compiled for the same mode.
@@ -324,6 +336,9 @@ impl Baseline {
         if self.dump {
             let hex: String = self.asm.ops.iter().map(|b| format!("{b:02x}")).collect();
             tracing::debug!("unit {:#x} at {start:#x}: {hex}", self.unit.pc);
+        }
+        if self.threshold.is_some() {
+            self.seen.add(self.unit.pc, self.unit.insns.len());
         }
         self.stats.translations += 1;
         self.stats.translated_instructions += self.unit.insns.len() as u64;
@@ -455,8 +470,10 @@ impl Baseline {
         };
         self.prepare(vcpu, end);
         loop {
-            if vcpu.cpu.take_poll() {
-                return Stop::Exit(Exit::Poll);
+            match vcpu.cpu.poll.swap(0, Ordering::Acquire) {
+                0 => {}
+                Cpu::POLL_ENGINE => return Stop::Woken,
+                _ => return Stop::Exit(Exit::Poll),
             }
             if mode.counted && vcpu.cpu.count >= end {
                 return Stop::Exit(Exit::Limit);
@@ -568,7 +585,7 @@ impl Engine for Baseline {
             match self.run_until(vcpu, limit) {
                 Stop::Exit(exit) => return exit,
                 // Nobody is there to make use of it.
-                Stop::Hot | Stop::RegionFault => {}
+                Stop::Hot | Stop::RegionFault | Stop::Woken => {}
             }
             if let Limit::Count(n) = total {
                 limit = Limit::Count(n.saturating_sub(vcpu.cpu.count - end));
