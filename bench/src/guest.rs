@@ -11,24 +11,24 @@ use axp_emu::cpu::Vcpu;
 use axp_emu::engine::{Engine, EngineStats, Limit, Outcome, run};
 use axp_emu::interp::{Dispatch, Interpreter};
 use axp_emu::isa::{CpuModel, INT_NAMES};
-use axp_emu::linux::{Linux, LinuxOptions, signal_name, signal_to_host};
-use axp_jit::auto::Auto;
+use axp_emu::linux::{Linux, LinuxOptions, Process, signal_name, signal_to_host};
+use axp_jit::auto::{Auto, Tuning};
 use axp_jit::baseline::Baseline;
 use axp_jit::opt::Opt;
 use serde::Serialize;
 
-use crate::cmd::run::{ExitStatus, RunOptions};
+use crate::cmd::run::{ExitStatus, RunOptions, jit_words};
 
 /// Makes an engine that has translated nothing.
-type Maker = fn() -> anyhow::Result<Box<dyn Engine>>;
+type Maker = fn(Tuning) -> anyhow::Result<Box<dyn Engine>>;
 
 /// The engines of this build, by the name that `--engine` takes.
 const ENGINES: &[(&str, Maker)] = &[
-    ("interp", || Ok(Box::new(Interpreter::new(Dispatch::Threaded)))),
-    ("interp-match", || Ok(Box::new(Interpreter::new(Dispatch::Match)))),
-    ("opt", || Ok(Box::new(Opt::new()?))),
-    ("baseline", || Ok(Box::new(Baseline::new()?))),
-    ("auto", || Ok(Box::new(Auto::new()?))),
+    ("interp", |_| Ok(Box::new(Interpreter::new(Dispatch::Threaded)))),
+    ("interp-match", |_| Ok(Box::new(Interpreter::new(Dispatch::Match)))),
+    ("opt", |_| Ok(Box::new(Opt::new()?))),
+    ("baseline", |_| Ok(Box::new(Baseline::new()?))),
+    ("auto", |tuning| Ok(Box::new(Auto::with_tuning(tuning)?))),
 ];
 
 /// Whether `--engine name` works in this build.
@@ -36,9 +36,26 @@ pub fn is_built(name: &str) -> bool {
     ENGINES.iter().any(|(known, _)| *known == name)
 }
 
-fn engine(name: &str) -> anyhow::Result<Maker> {
+/// How the guest's threads get their engines.
+#[derive(Clone, Copy)]
+struct Recipe {
+    make: Maker,
+    tuning: Tuning,
+}
+
+impl Recipe {
+    fn engine(&self, process: &Process) -> anyhow::Result<Box<dyn Engine>> {
+        if process.is_sharing() {
+            // It will execute another program after a few instructions.
+            return Ok(Box::new(Interpreter::new(Dispatch::Threaded)));
+        }
+        (self.make)(self.tuning)
+    }
+}
+
+fn recipe(name: &str, tuning: Tuning) -> anyhow::Result<Recipe> {
     match ENGINES.iter().find(|(known, _)| *known == name) {
-        Some((_, make)) => Ok(*make),
+        Some((_, make)) => Ok(Recipe { make: *make, tuning }),
         None => bail!("engine `{name}` is not part of this build; see `axplab list`"),
     }
 }
@@ -51,21 +68,49 @@ struct Report {
     compiled_instructions: u64,
     translations: u64,
     code_bytes: u64,
+    /// Counted runs only: instructions that compiled code had done by a call.
+    by_call: Option<u64>,
+    tiers: Vec<TierReport>,
     window: &'static str,
     phases: BTreeMap<&'static str, f64>,
     unknown_calls: Vec<(String, u64)>,
 }
 
+/// What one tier has done.
+#[derive(Debug, Serialize)]
+struct TierReport {
+    name: &'static str,
+    instructions: u64,
+    translations: u64,
+    code_bytes: u64,
+    /// Seconds, on the guest's thread and others.
+    translate: f64,
+    by_call: u64,
+}
+
+impl TierReport {
+    fn new((name, stats): &(&'static str, EngineStats)) -> Self {
+        TierReport {
+            name,
+            instructions: stats.translated_instructions,
+            translations: stats.translations,
+            code_bytes: stats.code_bytes,
+            translate: (stats.translate + stats.background).as_secs_f64(),
+            by_call: stats.by_call,
+        }
+    }
+}
+
 /// Runs the guest to its end.
 pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
-    let make = engine(&opts.engine)?;
+    let recipe = recipe(&opts.engine, opts.tuning)?;
     let start = Instant::now();
     let mut argv = vec![opts.argv0.clone().unwrap_or_else(|| opts.program.clone().into())];
     argv.extend(opts.args.iter().cloned());
     let options = LinuxOptions {
         sysroot: opts.sysroot.clone(),
         model: CpuModel::from_name(&opts.cpu).context("unknown CPU model")?,
-        runner: Some(Arc::new(move |vcpu, linux| run_thread(make, vcpu, linux))),
+        runner: Some(Arc::new(move |vcpu, linux| run_thread(recipe, vcpu, linux))),
         exec_prefix: exec_prefix(&opts)?,
         ..LinuxOptions::default()
     };
@@ -79,8 +124,8 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     // On this thread, the process's first: signals for the process reach it, and a forked child
     // goes on in it.
     let pid = std::process::id();
-    let driven = drive(make, vcpu, linux, limit)?;
-    let Driven { outcome, count, stats, name, elapsed } = driven;
+    let driven = drive(recipe, vcpu, linux, limit)?;
+    let Driven { outcome, count, stats, tiers, name, elapsed } = driven;
     if std::process::id() != pid {
         // A child that the guest has forked: its end is the guest's business alone.
         return ended(outcome);
@@ -88,6 +133,7 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     let phases = BTreeMap::from([
         ("load", loaded.as_secs_f64()),
         ("translate", stats.translate.as_secs_f64()),
+        ("translate-background", stats.background.as_secs_f64()),
         ("execute", elapsed.saturating_sub(stats.translate).as_secs_f64()),
     ]);
     let report = Report {
@@ -96,6 +142,8 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
         compiled_instructions: stats.translated_instructions,
         translations: stats.translations,
         code_bytes: stats.code_bytes,
+        by_call: opts.stats.then_some(stats.by_call),
+        tiers: tiers.iter().map(TierReport::new).collect(),
         window,
         phases,
         unknown_calls: process.unknown_calls(),
@@ -129,12 +177,13 @@ struct Driven {
     outcome: Outcome,
     count: u64,
     stats: EngineStats,
+    tiers: Vec<(&'static str, EngineStats)>,
     name: &'static str,
     elapsed: Duration,
 }
 
-fn drive(make: Maker, mut vcpu: Vcpu, mut linux: Linux, limit: Limit) -> anyhow::Result<Driven> {
-    let mut engine = make()?;
+fn drive(recipe: Recipe, mut vcpu: Vcpu, mut linux: Linux, limit: Limit) -> anyhow::Result<Driven> {
+    let mut engine = recipe.engine(linux.process())?;
     let start = Instant::now();
     let outcome = run(&mut *engine, &mut linux, &mut vcpu, limit);
     let elapsed = start.elapsed();
@@ -142,13 +191,13 @@ fn drive(make: Maker, mut vcpu: Vcpu, mut linux: Linux, limit: Limit) -> anyhow:
         tracing::debug!("{}", registers(&vcpu));
     }
     let (count, stats, name) = (vcpu.cpu.count, engine.stats(), engine.name());
-    Ok(Driven { outcome, count, stats, name, elapsed })
+    Ok(Driven { outcome, count, stats, tiers: engine.tiers(), name, elapsed })
 }
 
 /// Runs one of the guest's further threads on the calling thread, which was made for it.
-fn run_thread(make: Maker, vcpu: Vcpu, linux: Linux) {
+fn run_thread(recipe: Recipe, vcpu: Vcpu, linux: Linux) {
     let process = linux.process().clone();
-    if let Err(error) = drive(make, vcpu, linux, Limit::None) {
+    if let Err(error) = drive(recipe, vcpu, linux, Limit::None) {
         // The guest was told that its thread exists.
         eprintln!("axplab: no engine for a thread of the guest: {error:#}");
         process.end(Outcome::Exited(2));
@@ -160,6 +209,9 @@ fn exec_prefix(opts: &RunOptions) -> anyhow::Result<Vec<OsString>> {
     let this = std::env::current_exe().context("cannot find this program's own file")?;
     let mut prefix: Vec<OsString> =
         vec![this.into(), "run".into(), "--engine".into(), (&opts.engine).into()];
+    if opts.tuning != Tuning::default() {
+        prefix.extend(["--jit".into(), jit_words(opts.tuning).into()]);
+    }
     prefix.extend(["--cpu".into(), OsString::from(&opts.cpu)]);
     if let Some(root) = &opts.sysroot {
         prefix.extend(["-L".into(), root.into()]);
@@ -203,10 +255,22 @@ fn print(report: &Report) {
         seconds("load"),
         seconds("translate")
     );
-    eprintln!(
-        "code          {} bytes for {} instructions in {} translations",
-        report.code_bytes, report.compiled_instructions, report.translations
-    );
+    for tier in &report.tiers {
+        let per = |x: f64| x / tier.instructions.max(1) as f64;
+        eprintln!(
+            "{:<13} {} bytes for {} instructions in {} translations: {:.1} bytes and {:.2} us each",
+            tier.name,
+            tier.code_bytes,
+            tier.instructions,
+            tier.translations,
+            per(tier.code_bytes as f64),
+            per(tier.translate * 1e6)
+        );
+    }
+    if let (Some(n), Some(calls)) = (report.instructions, report.by_call) {
+        let share = 100.0 * calls as f64 / n.max(1) as f64;
+        eprintln!("by a call     {calls} instructions ({share:.4} %)");
+    }
     for (name, times) in &report.unknown_calls {
         eprintln!("not done      system call {name}, {times} times");
     }

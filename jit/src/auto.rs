@@ -12,7 +12,6 @@ use axp_emu::engine::{Engine, EngineStats, Limit};
 
 use crate::baseline::{Baseline, Stop};
 use crate::opt::{Answer, CompileError, Mode, Regions};
-use crate::runtime::step_at_pc;
 
 /// Entries of a loop or function after which it is compiled as a region (docs/jit.md: how it was
 /// chosen).
@@ -172,7 +171,7 @@ impl Auto {
                     if !mode.precise {
                         return fault;
                     }
-                    if let Err(exit) = step_at_pc(vcpu) {
+                    if let Err(exit) = self.regions.step(vcpu) {
                         return exit;
                     }
                 }
@@ -197,6 +196,7 @@ impl Engine for Auto {
             // Between two runs the processor may go away.
             self.regions.listen(None);
         }
+        self.regions.count_calls(vcpu);
         exit
     }
 

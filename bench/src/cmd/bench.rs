@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,6 +34,7 @@ pub fn bench(args: BenchArgs) -> anyhow::Result<Outcome> {
     if !super::run::CPUS.contains(&args.cpu.as_str()) {
         bail!("unknown cpu `{}`; choose one of {}", args.cpu, super::run::CPUS.join(", "));
     }
+    super::run::tuning(&args.jit)?;
     let registry = engines::registry(args.config.as_deref())?;
     let chosen = engines::select(&registry, &args.engines)?;
     let to_stdout = args.json.as_deref() == Some(Path::new("-"));
@@ -107,6 +109,8 @@ struct Lab {
     programs: Programs,
     quick: bool,
     cpu: String,
+    /// Words for `--jit` of the engine `auto`.
+    jit: Vec<String>,
     /// How often each engine gave nothing within the time.
     timeouts: RefCell<BTreeMap<String, u32>>,
 }
@@ -131,6 +135,7 @@ impl Lab {
             programs: Programs::new()?,
             quick: args.quick,
             cpu: args.cpu.clone(),
+            jit: args.jit.clone(),
             timeouts: RefCell::default(),
         })
     }
@@ -212,7 +217,7 @@ impl Lab {
                 args: &args,
             };
             Invocation {
-                argv: specs[index].argv(&values),
+                argv: with_jit(specs[index].argv(&values), &self.jit),
                 stats: stats.clone(),
                 row: row.name.clone(),
                 size,
@@ -248,6 +253,16 @@ impl Lab {
             results,
         })
     }
+}
+
+/// A command line of an engine, which is to translate as `--jit` says if it is `auto`.
+fn with_jit(mut argv: Vec<OsString>, jit: &[String]) -> Vec<OsString> {
+    if !jit.is_empty()
+        && let Some(at) = argv.windows(2).position(|w| w[0] == "--engine" && w[1] == "auto")
+    {
+        argv.splice(at..at, ["--jit".into(), jit.join(",").into()]);
+    }
+    argv
 }
 
 /// Says that an engine has no program for a row; once for the engine where it is the host's compiler that is missing.

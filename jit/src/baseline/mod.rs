@@ -461,6 +461,12 @@ impl Baseline {
 
     /// Runs until a guest event, the limit, or something that a higher tier has to look at.
     pub fn run_until(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Stop {
+        let stop = self.run_units(vcpu, limit);
+        self.stats.by_call += std::mem::take(&mut vcpu.cpu.engine[word::BASELINE_CALLS]);
+        stop
+    }
+
+    fn run_units(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Stop {
         vcpu.cpu.pc &= !3;
         let mut mode = Opt::mode(vcpu, limit);
         vcpu.counted = mode.counted;
@@ -481,7 +487,7 @@ impl Baseline {
             mode = Opt::mode(vcpu, limit);
             let space = self.space(mode);
             let Some(code) = self.code(vcpu, space) else {
-                match step_at_pc(vcpu) {
+                match self.step(vcpu) {
                     Ok(()) => continue,
                     Err(exit) => return Stop::Exit(exit),
                 }
@@ -513,14 +519,14 @@ impl Baseline {
                         }
                         ExitKind::Count => {
                             while vcpu.cpu.count < end {
-                                if let Err(exit) = step_at_pc(vcpu) {
+                                if let Err(exit) = self.step(vcpu) {
                                     return Stop::Exit(exit);
                                 }
                             }
                             return Stop::Exit(Exit::Limit);
                         }
                         ExitKind::Step if !mode.counted || vcpu.cpu.count < end => {
-                            if let Err(exit) = step_at_pc(vcpu) {
+                            if let Err(exit) = self.step(vcpu) {
                                 return Stop::Exit(exit);
                             }
                         }
@@ -537,13 +543,20 @@ impl Baseline {
                         return Stop::RegionFault;
                     }
                     self.find_fault(vcpu, mode);
-                    if let Err(exit) = step_at_pc(vcpu) {
+                    if let Err(exit) = self.step(vcpu) {
                         return Stop::Exit(exit);
                     }
                 }
                 None => unreachable!("compiled code stops with a reason"),
             }
         }
+    }
+
+    /// Has the interpreter execute the instruction at `cpu.pc`.
+    fn step(&mut self, vcpu: &mut Vcpu) -> Result<(), Exit> {
+        let result = step_at_pc(vcpu);
+        self.stats.by_call += u64::from(result.is_ok());
+        result
     }
 
     /// Notes the target of an indirect jump that the jump cache did not know.

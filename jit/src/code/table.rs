@@ -24,39 +24,39 @@ pub const JUMP_CACHE_ENTRIES: usize = 16384;
 /// See [`JUMP_CACHE_ENTRIES`].
 pub const JUMP_CACHE_FOLD: u32 = 12;
 
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct JumpEntry {
-    pc: u64,
-    code: *const u8,
-}
+/// The jump cache of an engine: pairs of pc and host code. Fresh memory of the host's, which holds
+/// zeros, so that a program uses no more of it than it has jumps; only for pc 0 a zero is no mark.
+pub type JumpCache = Box<[[u64; 2]]>;
 
 /// A pc that no instruction has.
 const NO_PC: u64 = u64::MAX;
+
+/// A jump cache without entries.
+pub fn empty_jump_cache() -> JumpCache {
+    let mut jumps = vec![[0; 2]; JUMP_CACHE_ENTRIES].into_boxed_slice();
+    jumps[0][0] = NO_PC;
+    jumps
+}
 
 /// All entries into host code.
 #[derive(Debug)]
 pub struct CodeTable {
     slots: HashMap<u64, Box<Slot>, BuildHasherDefault<PcHasher>>,
-    jumps: Box<[JumpEntry]>,
+    jumps: JumpCache,
 }
 
 impl Default for CodeTable {
     fn default() -> Self {
-        let empty = JumpEntry { pc: NO_PC, code: std::ptr::null() };
-        CodeTable {
-            slots: HashMap::default(),
-            jumps: vec![empty; JUMP_CACHE_ENTRIES].into_boxed_slice(),
-        }
+        CodeTable { slots: HashMap::default(), jumps: empty_jump_cache() }
     }
 }
 
 impl CodeTable {
     /// Host code compiled for `pc`; indirect jumps find it inline from now on.
     pub fn lookup(&mut self, pc: u64) -> Option<*const u8> {
-        let entry = &self.jumps[jump_index(pc)];
-        if entry.pc == pc {
-            return Some(entry.code);
+        let [known, code] = self.jumps[jump_index(pc)];
+        if known == pc {
+            return Some(code as *const u8);
         }
         let code = self.compiled(pc)?;
         self.cache_jump(pc, code);
@@ -94,7 +94,7 @@ impl CodeTable {
     }
 
     fn cache_jump(&mut self, pc: u64, code: *const u8) {
-        self.jumps[jump_index(pc)] = JumpEntry { pc, code };
+        self.jumps[jump_index(pc)] = [pc, code as u64];
     }
 
     /// Takes the code of `pc` out of use.
@@ -103,16 +103,8 @@ impl CodeTable {
             slot.code = slot.stub;
         }
         let entry = &mut self.jumps[jump_index(pc)];
-        if entry.pc == pc {
-            entry.pc = NO_PC;
-        }
-    }
-
-    /// Forgets everything; the arena has been cleared.
-    pub fn clear(&mut self) {
-        self.slots.clear();
-        for entry in &mut self.jumps {
-            entry.pc = NO_PC;
+        if entry[0] == pc {
+            entry[0] = NO_PC;
         }
     }
 

@@ -30,7 +30,7 @@ use axp_emu::mem::{WINDOW_SIZE, WindowKind};
 use crate::abi::{ExitKind, axp_jit_enter, word};
 use crate::code::Stack;
 use crate::fault::{self, Zone};
-use crate::runtime::{Runtime, step_at_pc};
+use crate::runtime::Runtime;
 use crate::seen::Seen;
 
 pub use compile::{CompileError, Compiler};
@@ -126,14 +126,8 @@ impl Opt {
             Answer::Later | Answer::Never => None,
         }
     }
-}
 
-impl Engine for Opt {
-    fn name(&self) -> &'static str {
-        "opt"
-    }
-
-    fn run(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
+    fn run_regions(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
         let mut mode = Opt::mode(vcpu, limit);
         vcpu.counted = mode.counted;
         let end = match limit {
@@ -166,7 +160,7 @@ impl Engine for Opt {
             let Some(code) = self.code(vcpu, mode, arrived) else {
                 let next = vcpu.cpu.pc.wrapping_add(4);
                 self.seen.add(vcpu.cpu.pc, 1);
-                match step_at_pc(vcpu) {
+                match self.regions.step(vcpu) {
                     Ok(()) => arrived = vcpu.cpu.pc != next,
                     Err(exit) => return exit,
                 }
@@ -189,13 +183,13 @@ impl Engine for Opt {
                     if mode.counted && vcpu.cpu.count >= end {
                         return Exit::Limit;
                     }
-                    if let Err(exit) = step_at_pc(vcpu) {
+                    if let Err(exit) = self.regions.step(vcpu) {
                         return exit;
                     }
                 }
                 Some(ExitKind::Count) => {
                     while vcpu.cpu.count < end {
-                        if let Err(exit) = step_at_pc(vcpu) {
+                        if let Err(exit) = self.regions.step(vcpu) {
                             return exit;
                         }
                     }
@@ -213,7 +207,7 @@ impl Engine for Opt {
                     }
                     // With exact registers the interpreter says exactly what is wrong, or
                     // succeeds if another thread has mapped the page meanwhile.
-                    if let Err(exit) = step_at_pc(vcpu) {
+                    if let Err(exit) = self.regions.step(vcpu) {
                         return exit;
                     }
                 }
@@ -222,6 +216,18 @@ impl Engine for Opt {
                 }
             }
         }
+    }
+}
+
+impl Engine for Opt {
+    fn name(&self) -> &'static str {
+        "opt"
+    }
+
+    fn run(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
+        let exit = self.run_regions(vcpu, limit);
+        self.regions.count_calls(vcpu);
+        exit
     }
 
     fn invalidate(&mut self, start: u64, end: u64) {

@@ -19,6 +19,7 @@ use super::emit::Mode;
 use crate::abi::word;
 use crate::code::{Arena, CodeTable, forks};
 use crate::region;
+use crate::runtime::step_at_pc;
 
 /// Bytes of host code after which everything is thrown away and made anew.
 const ARENA_SIZE: usize = 128 << 20;
@@ -115,6 +116,18 @@ impl Regions {
     /// What has been compiled, and how long the guest's thread was busy with it.
     pub fn stats(&self) -> EngineStats {
         self.stats
+    }
+
+    /// Has the interpreter execute the instruction at `cpu.pc`, which no region could.
+    pub fn step(&mut self, vcpu: &mut Vcpu) -> Result<(), Exit> {
+        let result = step_at_pc(vcpu);
+        self.stats.by_call += u64::from(result.is_ok());
+        result
+    }
+
+    /// Adds up what regions had done by calls.
+    pub fn count_calls(&mut self, vcpu: &mut Vcpu) {
+        self.stats.by_call += std::mem::take(&mut vcpu.cpu.engine[word::CALLS]);
     }
 
     /// In a forked child: leaves the code memory that is shared with the parent, and the compiling
