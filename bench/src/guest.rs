@@ -125,7 +125,9 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     // goes on in it.
     let pid = std::process::id();
     let driven = drive(recipe, vcpu, linux, limit)?;
-    let Driven { outcome, count, stats, tiers, name, elapsed } = driven;
+    let Driven { outcome, count, stats, tiers, name, elapsed, engine } = driven;
+    // The process is about to end: freeing all that was translated would be in vain.
+    std::mem::forget(engine);
     if std::process::id() != pid {
         // A child that the guest has forked: its end is the guest's business alone.
         return ended(outcome);
@@ -180,6 +182,7 @@ struct Driven {
     tiers: Vec<(&'static str, EngineStats)>,
     name: &'static str,
     elapsed: Duration,
+    engine: Box<dyn Engine>,
 }
 
 fn drive(recipe: Recipe, mut vcpu: Vcpu, mut linux: Linux, limit: Limit) -> anyhow::Result<Driven> {
@@ -191,7 +194,8 @@ fn drive(recipe: Recipe, mut vcpu: Vcpu, mut linux: Linux, limit: Limit) -> anyh
         tracing::debug!("{}", registers(&vcpu));
     }
     let (count, stats, name) = (vcpu.cpu.count, engine.stats(), engine.name());
-    Ok(Driven { outcome, count, stats, tiers: engine.tiers(), name, elapsed })
+    let tiers = engine.tiers();
+    Ok(Driven { outcome, count, stats, tiers, name, elapsed, engine })
 }
 
 /// Runs one of the guest's further threads on the calling thread, which was made for it.

@@ -414,6 +414,11 @@ impl Baseline {
         if self.arena.renew_in_child() {
             // Without stubs there is no room for units either, and everything is interpreted.
             self.stubs = Stubs::make(&mut self.arena).unwrap_or_default();
+            // Freeing would write to memory all over, which the host would have to copy for it.
+            std::mem::forget(std::mem::take(&mut self.units));
+            std::mem::forget(std::mem::take(&mut self.spaces));
+            std::mem::forget(std::mem::take(&mut self.heat_of));
+            std::mem::forget(std::mem::take(&mut self.learned));
             self.clear();
         }
         let epoch = vcpu.mem.exec_epoch();

@@ -138,6 +138,9 @@ impl Regions {
         }
         self.forks = forks();
         self.leave_parent();
+        // Freeing would write to memory all over, which the host would have to copy for it.
+        std::mem::forget(std::mem::take(&mut self.spaces));
+        std::mem::forget(std::mem::take(&mut self.all));
         if let Some(arena) = &mut self.arena {
             arena.renew_in_child();
         }
