@@ -4,7 +4,6 @@
 //! It touches neither guest memory nor host code that can be executed: a guest thread hands it a
 //! [`Job`], and later places what comes back.
 
-use std::io;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -43,6 +42,11 @@ pub struct Done {
     /// How long that took.
     pub elapsed: Duration,
 }
+
+/// The host gave no thread.
+#[derive(Debug, thiserror::Error)]
+#[error("no compiling thread: {0}")]
+pub struct NoThread(String);
 
 /// Where one engine's regions arrive.
 #[derive(Debug, Default)]
@@ -115,7 +119,7 @@ extern "C" fn in_child() {
 
 impl Service {
     /// The service of this process; starts its thread if no engine has it yet.
-    pub fn get() -> io::Result<Arc<Service>> {
+    pub fn get() -> Result<Arc<Service>, NoThread> {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
             // SAFETY: the handlers touch atomics and sleep.
@@ -151,7 +155,7 @@ impl Service {
 }
 
 /// Starts the thread with all signals blocked: they are the guest threads' to take.
-fn start(orders: Receiver<Order>) -> io::Result<()> {
+fn start(orders: Receiver<Order>) -> Result<(), NoThread> {
     let mut old = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the sets are written before they are read; the library keeps its own signals open.
     let old = unsafe {
@@ -164,7 +168,7 @@ fn start(orders: Receiver<Order>) -> io::Result<()> {
     let started = thread::Builder::new().name(name).stack_size(STACK).spawn(|| serve(orders));
     // SAFETY: what was in force before.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &old, ptr::null_mut()) };
-    started.map(drop)
+    started.map(drop).map_err(|error| NoThread(error.to_string()))
 }
 
 fn serve(orders: Receiver<Order>) {

@@ -267,9 +267,7 @@ impl Regions {
     /// Hands a job to the compiling thread; false if there is none.
     fn order(&mut self, job: &mut Job) -> bool {
         if self.service.is_none() {
-            self.service = Service::get()
-                .inspect_err(|error| tracing::debug!("no compiling thread: {error}"))
-                .ok();
+            self.service = Service::get().inspect_err(|error| tracing::debug!("{error}")).ok();
         }
         let Some(service) = &self.service else { return false };
         let empty = Job {
