@@ -126,6 +126,14 @@ impl Arena {
         unsafe { self.write.add(offset).cast::<i32>().write_unaligned(value) }
     }
 
+    /// The writable alias of executable address `at`.
+    pub fn writable(&self, at: *const u8) -> *mut u8 {
+        let offset = at as usize - self.exec as usize;
+        assert!(offset < self.used, "only code that was placed is changed");
+        // SAFETY: inside the mapping by the assertion above.
+        unsafe { self.write.add(offset) }
+    }
+
     /// Forgets all code placed after the first `kept` bytes. Nobody may be executing it.
     pub fn truncate(&mut self, kept: usize) {
         self.used = self.used.min(kept);

@@ -166,8 +166,8 @@ impl Regions {
     }
 
     /// Host code for `pc`, if it has been compiled.
-    pub fn lookup(&mut self, mode: Mode, pc: u64) -> Option<*const u8> {
-        let space = self.spaces.iter_mut().find(|s| s.mode == mode)?;
+    pub fn lookup(&self, mode: Mode, pc: u64) -> Option<*const u8> {
+        let space = self.spaces.iter().find(|s| s.mode == mode)?;
         space.table.lookup(pc)
     }
 
@@ -306,6 +306,7 @@ impl Regions {
         let entry = region.entry();
         let space = &mut self.spaces[space];
         space.table.install(entry, start, arena)?;
+        space.table.stock(arena)?;
         let covered = Cover::of(&region);
         space.cover.add(&covered);
         self.stats.translations += 1;
