@@ -11,13 +11,17 @@ use axp_emu::cpu::{Exit, Vcpu};
 use axp_emu::engine::{Engine, EngineStats, Limit};
 
 use crate::baseline::{Baseline, Stop};
-use crate::opt::{Answer, CompileError, Mode, Regions};
+use crate::opt::{Answer, CompileError, Mode, Regions, Wish};
 
 /// Entries of a loop or function after which it is compiled as a region (docs/jit.md: how it was
 /// chosen).
 pub const THRESHOLD: u32 = 10_000;
 /// What an entry that a region contains already must be hotter by.
 const COVERED: u32 = 4;
+
+/// Instructions below which a region that only leads to an indirect jump gains less than it costs to
+/// change from templates to regions and back, all registers included.
+const LEAST: usize = 40;
 
 /// How [`Auto`] goes about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,7 +113,7 @@ impl Auto {
         let later = !self.tuning.sync && !mode.counted;
         let baseline = &self.baseline;
         let seen = |pc| baseline.has_seen(pc);
-        let answer = self.regions.request(vcpu, mode, later, &seen);
+        let answer = self.regions.request(vcpu, Wish { mode, later, least: LEAST, seen: &seen });
         self.drop_outdated();
         match answer {
             Answer::Code(code) => self.install(mode, pc, code),

@@ -105,6 +105,15 @@ impl Region {
         self.len() == 0
     }
 
+    /// Whether it does nothing but lead from one place to another by an indirect jump, as the parts of an
+    /// interpreter's dispatch do: nobody calls it, and it neither loops nor calls.
+    pub fn is_link(&self) -> bool {
+        self.blocks.iter().all(|b| {
+            let goes_on = matches!(b.term, Term::Goto(_) | Term::Cond { .. } | Term::Jump);
+            goes_on && !b.loop_head
+        }) && self.blocks.iter().any(|b| b.term == Term::Jump)
+    }
+
     /// Head of the loop that is most worth placing well: the shortest that holds no other loop.
     pub fn innermost_loop(&self) -> Option<&Block> {
         // In reverse postorder a loop's blocks lie between its head and its last back-edge.

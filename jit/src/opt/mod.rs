@@ -35,7 +35,7 @@ use crate::seen::Seen;
 
 pub use compile::{CompileError, Compiler};
 pub use emit::{Linker, Mode};
-pub(crate) use regions::{Answer, Regions};
+pub(crate) use regions::{Answer, Regions, Wish};
 
 /// Arrivals at a pc that one region contains after which it becomes an entry of its own. Until then
 /// the interpreter goes on to the next entry.
@@ -121,7 +121,7 @@ impl Opt {
             *arrivals = 0;
         }
         let seen = |pc| self.patience == 0 || self.seen.contains(pc);
-        match self.regions.request(vcpu, mode, false, &seen) {
+        match self.regions.request(vcpu, Wish { mode, later: false, least: 0, seen: &seen }) {
             Answer::Code(code) => Some(code),
             Answer::Later | Answer::Never => None,
         }

@@ -67,6 +67,18 @@ pub enum Answer {
     Never,
 }
 
+/// How a region is asked for.
+pub struct Wish<'a> {
+    /// How it is to behave.
+    pub mode: Mode,
+    /// It may be compiled on the compiling thread.
+    pub later: bool,
+    /// Instructions below which a mere link between two jumps is not worth entering.
+    pub least: usize,
+    /// Which code has been executed: the region keeps to it.
+    pub seen: &'a dyn Fn(u64) -> bool,
+}
+
 /// All regions of one engine.
 pub struct Regions {
     compiler: Option<Compiler>,
@@ -179,16 +191,9 @@ impl Regions {
         (!space.refused.contains(&pc)).then(|| space.cover.patience(pc, patience))
     }
 
-    /// Makes the region at `cpu.pc`, as far as its code is `seen`: on the compiling thread with
-    /// `later`, if there can be one.
-    pub fn request(
-        &mut self,
-        vcpu: &Vcpu,
-        mode: Mode,
-        later: bool,
-        seen: &dyn Fn(u64) -> bool,
-    ) -> Answer {
-        let pc = vcpu.cpu.pc;
+    /// Makes the region at `cpu.pc`.
+    pub fn request(&mut self, vcpu: &Vcpu, wish: Wish<'_>) -> Answer {
+        let (pc, mode) = (vcpu.cpu.pc, wish.mode);
         if let Some(code) = self.lookup(mode, pc) {
             return Answer::Code(code);
         }
@@ -200,11 +205,11 @@ impl Regions {
             return Answer::Later;
         }
         let start = Instant::now();
-        let answer = self.make(vcpu, mode, later, seen).unwrap_or_else(|error| {
+        let answer = self.make(vcpu, &wish).unwrap_or_else(|error| {
             if let CompileError::Arena(_) = error {
                 self.clear();
             }
-            self.make(vcpu, mode, false, seen).unwrap_or_else(|error| {
+            self.make(vcpu, &Wish { later: false, ..wish }).unwrap_or_else(|error| {
                 self.refuse(mode, pc, &error);
                 Answer::Never
             })
@@ -219,17 +224,12 @@ impl Regions {
         self.spaces[space].refused.insert(pc);
     }
 
-    fn make(
-        &mut self,
-        vcpu: &Vcpu,
-        mode: Mode,
-        later: bool,
-        seen: &dyn Fn(u64) -> bool,
-    ) -> Result<Answer, CompileError> {
+    fn make(&mut self, vcpu: &Vcpu, wish: &Wish<'_>) -> Result<Answer, CompileError> {
+        let &Wish { mode, later, least, seen } = wish;
         let pc = vcpu.cpu.pc;
         let region = region::select(vcpu, pc, REGION_LIMIT, !mode.counted, seen);
         let space = self.space(mode);
-        if region.blocks[0].insns.is_empty() {
+        if region.blocks[0].insns.is_empty() || region.is_link() && region.len() < least {
             self.spaces[space].refused.insert(pc);
             return Ok(Answer::Never);
         }
