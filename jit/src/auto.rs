@@ -52,6 +52,8 @@ pub struct Auto {
     generation: u64,
     /// Executions that were asked of entries which regions contain already.
     waited: HashMap<(Mode, u64), u32>,
+    /// The compiling thread knows the poll word of the processor that runs.
+    listening: bool,
     epoch: u64,
     /// Range of guest code to be looked at again before the next run.
     changed: Option<(u64, u64)>,
@@ -74,6 +76,7 @@ impl Auto {
             installed: Vec::new(),
             generation: 0,
             waited: HashMap::new(),
+            listening: false,
             epoch: 0,
             changed: None,
         })
@@ -117,9 +120,14 @@ impl Auto {
         self.drop_outdated();
         match answer {
             Answer::Code(code) => self.install(mode, pc, code),
-            Answer::Later => self.regions.listen(Some(&vcpu.cpu.poll)),
+            Answer::Later => self.listen(vcpu),
             Answer::Never => {}
         }
+    }
+
+    fn listen(&mut self, vcpu: &Vcpu) {
+        self.listening = true;
+        self.regions.listen(Some(&vcpu.cpu.poll));
     }
 
     /// Takes over what the compiling thread has done.
@@ -193,11 +201,11 @@ impl Engine for Auto {
         self.prepare(vcpu);
         self.collect(vcpu);
         if self.regions.waits() {
-            self.regions.listen(Some(&vcpu.cpu.poll));
+            self.listen(vcpu);
         }
         let exit = self.run_on(vcpu, limit);
-        if self.regions.waits() {
-            // Between two runs the processor may go away.
+        if std::mem::take(&mut self.listening) {
+            // Between two runs the processor may go away, though nothing be on its way any more.
             self.regions.listen(None);
         }
         self.regions.count_calls(vcpu);
