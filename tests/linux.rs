@@ -141,6 +141,15 @@ fn processes_are_made_executed_and_waited_for() {
     }
 }
 
+#[test]
+fn forks_do_not_disturb_the_compiler() {
+    if let Some(guest) = Guest::dynamic("forks") {
+        for engine in ["baseline", "auto", "auto-background"] {
+            guest.compare(RUNNER, &["--engine", engine], 0);
+        }
+    }
+}
+
 /// qemu-alpha is no reference here: it has one code for all SIGFPEs and stores SUM.
 #[test]
 fn traps_have_the_kernels_codes() {

@@ -205,6 +205,9 @@ pub struct BenchArgs {
     /// Give a run up after this time [default: 300, quick 60]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub timeout: Option<f64>,
+    /// How the engine `auto` is to translate, as for `axplab run`
+    #[arg(long, value_name = "HOW", value_delimiter = ',')]
+    pub jit: Vec<String>,
     /// Configuration with further engines [default: axplab/config.toml in the user's configuration folder]
     #[arg(long, value_name = "FILE", env = "AXPLAB_CONFIG")]
     pub config: Option<PathBuf>,
@@ -255,6 +258,10 @@ pub struct RunArgs {
     /// The engine
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub engine: String,
+    /// How the engine `auto` translates: `threshold=N` compiles what was entered N times, `sync` does so
+    /// at once instead of on a second thread, `off` uses templates only
+    #[arg(long, value_name = "HOW", value_delimiter = ',')]
+    pub jit: Vec<String>,
     /// The CPU the program sees: ev4, ev5, ev56, pca56, ev6 or ev67
     #[arg(long, value_name = "CPU", default_value = "ev67")]
     pub cpu: String,

@@ -11,25 +11,25 @@ use axp_emu::cpu::Vcpu;
 use axp_emu::engine::{Engine, EngineStats, Limit, Outcome, run};
 use axp_emu::interp::{Dispatch, Interpreter};
 use axp_emu::isa::{CpuModel, INT_NAMES};
-use axp_emu::linux::{Linux, LinuxOptions, Runner, signal_name, signal_to_host};
-use axp_jit::auto::Auto;
+use axp_emu::linux::{Linux, LinuxOptions, Process, Runner, signal_name, signal_to_host};
+use axp_jit::auto::{Auto, Tuning};
 use axp_jit::baseline::Baseline;
 use axp_jit::opt::Opt;
 use serde::Serialize;
 
-use crate::cmd::run::{ExitStatus, RunOptions};
+use crate::cmd::run::{ExitStatus, RunOptions, jit_words};
 use crate::debug::{Debugger, Listener, Session};
 
 /// Makes an engine that has translated nothing.
-pub type Maker = fn() -> anyhow::Result<Box<dyn Engine>>;
+pub type Maker = fn(Tuning) -> anyhow::Result<Box<dyn Engine>>;
 
 /// The engines of this build, by the name that `--engine` takes.
 const ENGINES: &[(&str, Maker)] = &[
-    ("interp", || Ok(Box::new(Interpreter::new(Dispatch::Threaded)))),
-    ("interp-match", || Ok(Box::new(Interpreter::new(Dispatch::Match)))),
-    ("opt", || Ok(Box::new(Opt::new()?))),
-    ("baseline", || Ok(Box::new(Baseline::new()?))),
-    ("auto", || Ok(Box::new(Auto::new()?))),
+    ("interp", |_| Ok(Box::new(Interpreter::new(Dispatch::Threaded)))),
+    ("interp-match", |_| Ok(Box::new(Interpreter::new(Dispatch::Match)))),
+    ("opt", |_| Ok(Box::new(Opt::new()?))),
+    ("baseline", |_| Ok(Box::new(Baseline::new()?))),
+    ("auto", |tuning| Ok(Box::new(Auto::with_tuning(tuning)?))),
 ];
 
 /// Whether `--engine name` works in this build.
@@ -39,8 +39,29 @@ pub fn is_built(name: &str) -> bool {
 
 /// What makes the engine of that name.
 pub fn engine(name: &str) -> anyhow::Result<Maker> {
+    Ok(recipe(name, Tuning::default())?.make)
+}
+
+/// How the guest's threads get their engines.
+#[derive(Clone, Copy)]
+struct Recipe {
+    make: Maker,
+    tuning: Tuning,
+}
+
+impl Recipe {
+    fn engine(&self, process: &Process) -> anyhow::Result<Box<dyn Engine>> {
+        if process.is_sharing() {
+            // It will execute another program after a few instructions.
+            return Ok(Box::new(Interpreter::new(Dispatch::Threaded)));
+        }
+        (self.make)(self.tuning)
+    }
+}
+
+fn recipe(name: &str, tuning: Tuning) -> anyhow::Result<Recipe> {
     match ENGINES.iter().find(|(known, _)| *known == name) {
-        Some((_, make)) => Ok(*make),
+        Some((_, make)) => Ok(Recipe { make: *make, tuning }),
         None => bail!("engine `{name}` is not part of this build; see `axplab list`"),
     }
 }
@@ -53,9 +74,37 @@ struct Report {
     compiled_instructions: u64,
     translations: u64,
     code_bytes: u64,
+    /// Counted runs only: instructions that compiled code had done by a call.
+    by_call: Option<u64>,
+    tiers: Vec<TierReport>,
     window: &'static str,
     phases: BTreeMap<&'static str, f64>,
     unknown_calls: Vec<(String, u64)>,
+}
+
+/// What one tier has done.
+#[derive(Debug, Serialize)]
+struct TierReport {
+    name: &'static str,
+    instructions: u64,
+    translations: u64,
+    code_bytes: u64,
+    /// Seconds, on the guest's thread and others.
+    translate: f64,
+    by_call: u64,
+}
+
+impl TierReport {
+    fn new((name, stats): &(&'static str, EngineStats)) -> Self {
+        TierReport {
+            name,
+            instructions: stats.translated_instructions,
+            translations: stats.translations,
+            code_bytes: stats.code_bytes,
+            translate: (stats.translate + stats.background).as_secs_f64(),
+            by_call: stats.by_call,
+        }
+    }
 }
 
 /// The program's process, ready to run; `runner` takes its further threads.
@@ -75,14 +124,14 @@ pub fn load(opts: &RunOptions, runner: Option<Runner>) -> anyhow::Result<(Linux,
 
 /// Runs the guest to its end.
 pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
-    let make = engine(&opts.engine)?;
+    let recipe = recipe(&opts.engine, opts.tuning)?;
     let listener = opts.gdb.as_deref().map(Listener::open).transpose()?;
     // Known once the program is loaded, by when there are no other threads yet.
     let debugger: Arc<OnceLock<Debugger>> = Arc::default();
     let threads_debugger = debugger.clone();
     let start = Instant::now();
     let runner: Runner = Arc::new(move |vcpu, linux| {
-        run_thread(make, threads_debugger.get(), vcpu, linux);
+        run_thread(recipe, threads_debugger.get(), vcpu, linux);
     });
     let (linux, vcpu) = load(&opts, Some(runner))?;
     let window = vcpu.mem.kind().name();
@@ -97,11 +146,13 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     if let Some(session) = &session {
         let _ = debugger.set(session.hub());
     }
-    let driven = drive(make, debugger.get(), vcpu, linux, limit)?;
+    let driven = drive(recipe, debugger.get(), vcpu, linux, limit)?;
     if let Some(session) = session {
         session.finish(driven.outcome);
     }
-    let Driven { outcome, count, stats, name, elapsed } = driven;
+    let Driven { outcome, count, stats, tiers, name, elapsed, engine } = driven;
+    // The process is about to end: freeing all that was translated would be in vain.
+    std::mem::forget(engine);
     if std::process::id() != pid {
         // A child that the guest has forked: its end is the guest's business alone.
         return ended(outcome);
@@ -109,6 +160,7 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     let phases = BTreeMap::from([
         ("load", loaded.as_secs_f64()),
         ("translate", stats.translate.as_secs_f64()),
+        ("translate-background", stats.background.as_secs_f64()),
         ("execute", elapsed.saturating_sub(stats.translate).as_secs_f64()),
     ]);
     let report = Report {
@@ -117,6 +169,8 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
         compiled_instructions: stats.translated_instructions,
         translations: stats.translations,
         code_bytes: stats.code_bytes,
+        by_call: opts.stats.then_some(stats.by_call),
+        tiers: tiers.iter().map(TierReport::new).collect(),
         window,
         phases,
         unknown_calls: process.unknown_calls(),
@@ -151,18 +205,20 @@ struct Driven {
     outcome: Outcome,
     count: u64,
     stats: EngineStats,
+    tiers: Vec<(&'static str, EngineStats)>,
     name: &'static str,
     elapsed: Duration,
+    engine: Box<dyn Engine>,
 }
 
 fn drive(
-    make: Maker,
+    recipe: Recipe,
     debugger: Option<&Debugger>,
     mut vcpu: Vcpu,
     mut linux: Linux,
     limit: Limit,
 ) -> anyhow::Result<Driven> {
-    let mut engine = make()?;
+    let mut engine = recipe.engine(linux.process())?;
     let start = Instant::now();
     let outcome = match debugger {
         Some(debugger) => debugger.run(&mut *engine, &mut linux, &mut vcpu),
@@ -173,13 +229,14 @@ fn drive(
         tracing::debug!("{}", registers(&vcpu));
     }
     let (count, stats, name) = (vcpu.cpu.count, engine.stats(), engine.name());
-    Ok(Driven { outcome, count, stats, name, elapsed })
+    let tiers = engine.tiers();
+    Ok(Driven { outcome, count, stats, tiers, name, elapsed, engine })
 }
 
 /// Runs one of the guest's further threads on the calling thread, which was made for it.
-fn run_thread(make: Maker, debugger: Option<&Debugger>, vcpu: Vcpu, linux: Linux) {
+fn run_thread(recipe: Recipe, debugger: Option<&Debugger>, vcpu: Vcpu, linux: Linux) {
     let process = linux.process().clone();
-    if let Err(error) = drive(make, debugger, vcpu, linux, Limit::None) {
+    if let Err(error) = drive(recipe, debugger, vcpu, linux, Limit::None) {
         // The guest was told that its thread exists.
         eprintln!("axplab: no engine for a thread of the guest: {error:#}");
         process.end(Outcome::Exited(2));
@@ -191,6 +248,9 @@ fn exec_prefix(opts: &RunOptions) -> anyhow::Result<Vec<OsString>> {
     let this = std::env::current_exe().context("cannot find this program's own file")?;
     let mut prefix: Vec<OsString> =
         vec![this.into(), "run".into(), "--engine".into(), (&opts.engine).into()];
+    if opts.tuning != Tuning::default() {
+        prefix.extend(["--jit".into(), jit_words(opts.tuning).into()]);
+    }
     prefix.extend(["--cpu".into(), OsString::from(&opts.cpu)]);
     if let Some(root) = &opts.sysroot {
         prefix.extend(["-L".into(), root.into()]);
@@ -234,10 +294,22 @@ fn print(report: &Report) {
         seconds("load"),
         seconds("translate")
     );
-    eprintln!(
-        "code          {} bytes for {} instructions in {} translations",
-        report.code_bytes, report.compiled_instructions, report.translations
-    );
+    for tier in &report.tiers {
+        let per = |x: f64| x / tier.instructions.max(1) as f64;
+        eprintln!(
+            "{:<13} {} bytes for {} instructions in {} translations: {:.1} bytes and {:.2} us each",
+            tier.name,
+            tier.code_bytes,
+            tier.instructions,
+            tier.translations,
+            per(tier.code_bytes as f64),
+            per(tier.translate * 1e6)
+        );
+    }
+    if let (Some(n), Some(calls)) = (report.instructions, report.by_call) {
+        let share = 100.0 * calls as f64 / n.max(1) as f64;
+        eprintln!("by a call     {calls} instructions ({share:.4} %)");
+    }
     for (name, times) in &report.unknown_calls {
         eprintln!("not done      system call {name}, {times} times");
     }

@@ -9,6 +9,7 @@ use axp_emu::engine::Outcome;
 use axp_emu::load;
 use axp_emu::machine::{Board, Console, Counters, Disk, Machine, Settings};
 use axp_emu::mem::ProbeStrategy;
+use axp_jit::auto::Tuning;
 
 use crate::guest;
 
@@ -99,7 +100,7 @@ fn thread_time() -> Duration {
 
 /// Runs to the program's end.
 pub fn run(job: &Job<'_>) -> anyhow::Result<Done> {
-    let mut engine = guest::engine(job.engine)?()?;
+    let mut engine = guest::engine(job.engine)?(Tuning::default())?;
     // A copy, since the parser wants an aligned header.
     let bytes = axp_guests::EXECUTIVE.to_vec();
     let image = load::parse(&bytes).context("the executive's ELF file")?;

@@ -60,6 +60,10 @@ pub mod word {
     pub const PROBES: usize = 17;
     /// Top of the stack that regions run on.
     pub const STACK_TOP: usize = 16;
+    /// Instructions that regions had done by a call, since somebody looked.
+    pub const CALLS: usize = 18;
+    /// The same of baseline code.
+    pub const BASELINE_CALLS: usize = 19;
 }
 
 /// Why a region returned [`STOPPED`]; `Cpu::pc` is set in each case.
@@ -183,6 +187,7 @@ global_asm!(
     ".globl axp_jit_helper",
     ".type axp_jit_helper, @function",
     "axp_jit_helper:",
+    "inc qword ptr [r9 + {calls}]",
     "push rax",
     "push rdx",
     "push rcx",
@@ -215,6 +220,7 @@ global_asm!(
     "pop rax",
     "ret",
     result = const word_offset(word::RESULT),
+    calls = const word_offset(word::CALLS),
 );
 
 const _: () = assert!(offset_of!(Cpu, r) == 0);

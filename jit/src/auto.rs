@@ -1,27 +1,59 @@
 //! The tiered engine: templates on first touch, regions for what is hot.
 //!
-//! [`Baseline`] runs the guest and counts how often loops and functions are entered. At the
-//! threshold it stops, [`Opt`] compiles the region that starts there, and the region is installed
-//! in the place of the templates.
+//! [`Baseline`] runs the guest and counts how often loops and functions are entered. At the threshold it
+//! stops, and the region that starts there is selected; while the compiling thread is at work on it the
+//! guest goes on in templates. What has been compiled is installed in their place when this thread is
+//! in its dispatcher next, for which the compiling thread has it stop.
+
+use std::collections::HashMap;
 
 use axp_emu::cpu::{Exit, Vcpu};
 use axp_emu::engine::{Engine, EngineStats, Limit};
 
 use crate::baseline::{Baseline, Stop};
-use crate::opt::{CompileError, Mode, Opt};
-use crate::runtime::step_at_pc;
+use crate::opt::{Answer, CompileError, Mode, Regions, Wish};
 
-/// Entries of a loop or function after which it is compiled as a region.
-const THRESHOLD: i32 = 500;
+/// Entries of a loop or function after which it is compiled as a region (docs/jit.md: how it was
+/// chosen).
+pub const THRESHOLD: u32 = 10_000;
+/// What an entry that a region contains already must be hotter by.
+const COVERED: u32 = 4;
+
+/// Instructions below which a region that only leads to an indirect jump gains less than it costs to
+/// change from templates to regions and back, all registers included.
+const LEAST: usize = 40;
+
+/// How [`Auto`] goes about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tuning {
+    /// Entries of a loop or function after which it is compiled as a region.
+    pub threshold: u32,
+    /// Regions are compiled at once, in the guest's thread, so that a run repeats exactly. Counted runs
+    /// do so always.
+    pub sync: bool,
+    /// No regions.
+    pub off: bool,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Tuning { threshold: THRESHOLD, sync: false, off: false }
+    }
+}
 
 /// The engine `auto`.
 pub struct Auto {
+    tuning: Tuning,
     baseline: Baseline,
-    opt: Opt,
+    regions: Regions,
     /// Regions that baseline code leads to.
     installed: Vec<(Mode, u64)>,
-    /// Generation of `opt` that they belong to.
+    /// Generation of `regions` that they belong to.
     generation: u64,
+    /// Executions that were asked of entries which regions contain already.
+    waited: HashMap<(Mode, u64), u32>,
+    /// The compiling thread knows the poll word of the processor that runs.
+    listening: bool,
     epoch: u64,
     /// Range of guest code to be looked at again before the next run.
     changed: Option<(u64, u64)>,
@@ -30,16 +62,21 @@ pub struct Auto {
 impl Auto {
     /// An engine that has translated nothing.
     pub fn new() -> Result<Self, CompileError> {
-        Auto::with_threshold(THRESHOLD)
+        Auto::with_tuning(Tuning::default())
     }
 
-    /// An engine that compiles a region after `threshold` entries.
-    pub fn with_threshold(threshold: i32) -> Result<Self, CompileError> {
+    /// An engine that goes about it as told.
+    pub fn with_tuning(tuning: Tuning) -> Result<Self, CompileError> {
+        let threshold = tuning.threshold.clamp(1, i32::MAX as u32) as i32;
+        let baseline = if tuning.off { Baseline::new()? } else { Baseline::with_heat(threshold)? };
         Ok(Auto {
-            baseline: Baseline::with_heat(threshold)?,
-            opt: Opt::new()?,
+            tuning,
+            baseline,
+            regions: Regions::default(),
             installed: Vec::new(),
             generation: 0,
+            waited: HashMap::new(),
+            listening: false,
             epoch: 0,
             changed: None,
         })
@@ -47,40 +84,110 @@ impl Auto {
 
     /// Catches up with forks and changed code.
     fn prepare(&mut self, vcpu: &Vcpu) {
-        if self.opt.renew_in_child() {
+        if self.regions.renew_in_child() {
             // The templates are gone as well, and with them what was installed.
             self.installed.clear();
+            self.generation = self.regions.generation();
         }
-        self.baseline.set_regions(self.opt.code_range());
         let epoch = vcpu.mem.exec_epoch();
         if epoch != self.epoch {
             self.epoch = epoch;
             self.changed = Some((0, u64::MAX));
         }
         if let Some((start, end)) = self.changed.take() {
-            for (mode, pc) in self.opt.revalidate(vcpu, start, end) {
+            for (mode, pc) in self.regions.revalidate(vcpu, start, end) {
                 self.baseline.remove_entry(mode, pc);
             }
         }
     }
 
-    /// Compiles and installs the region at `cpu.pc`, which is hot.
+    /// The entry at `cpu.pc` is hot: has the region that starts there compiled, if it is worth it.
     fn promote(&mut self, vcpu: &Vcpu, mode: Mode) {
         let pc = vcpu.cpu.pc;
-        let code = self.opt.code(vcpu, mode);
-        if self.opt.generation != self.generation {
-            // There was no room; all regions but this one are gone.
-            self.generation = self.opt.generation;
+        let patience = self.tuning.threshold.saturating_mul(COVERED);
+        let Some(needed) = self.regions.patience(mode, pc, patience) else { return };
+        let waited = self.waited.entry((mode, pc)).or_default();
+        if *waited < needed {
+            let rest = needed - std::mem::replace(waited, needed);
+            self.baseline.set_heat(mode, pc, rest.min(i32::MAX as u32) as i32);
+            return;
+        }
+        self.waited.remove(&(mode, pc));
+        let later = !self.tuning.sync && !mode.counted;
+        let baseline = &self.baseline;
+        let seen = |pc| baseline.has_seen(pc);
+        let answer = self.regions.request(vcpu, Wish { mode, later, least: LEAST, seen: &seen });
+        self.drop_outdated();
+        match answer {
+            Answer::Code(code) => self.install(mode, pc, code),
+            Answer::Later => self.listen(vcpu),
+            Answer::Never => {}
+        }
+    }
+
+    fn listen(&mut self, vcpu: &Vcpu) {
+        self.listening = true;
+        self.regions.listen(Some(&vcpu.cpu.poll));
+    }
+
+    /// Takes over what the compiling thread has done.
+    fn collect(&mut self, vcpu: &Vcpu) {
+        if !self.regions.waits() {
+            return;
+        }
+        for (mode, pc, code) in self.regions.collect(vcpu) {
+            self.drop_outdated();
+            match code {
+                Some(code) if self.regions.lookup(mode, pc) == Some(code) => {
+                    self.install(mode, pc, code);
+                }
+                _ => self.baseline.set_heat(mode, pc, self.tuning.threshold as i32),
+            }
+        }
+    }
+
+    /// Forgets regions that there is no room for any more.
+    fn drop_outdated(&mut self) {
+        if self.regions.generation() != self.generation {
+            self.generation = self.regions.generation();
             for (mode, pc) in self.installed.drain(..) {
                 self.baseline.remove_entry(mode, pc);
             }
         }
-        let Some(code) = code else { return };
-        // SAFETY: the region stays in place until `opt` throws its code away or revalidates it,
+    }
+
+    fn install(&mut self, mode: Mode, pc: u64, code: *const u8) {
+        self.baseline.set_regions(self.regions.code_range());
+        // SAFETY: the region stays in place until `regions` throws its code away or revalidates it,
         // after which the entry is removed before anything runs.
         match unsafe { self.baseline.install_entry(mode, pc, code) } {
             Ok(()) => self.installed.push((mode, pc)),
             Err(error) => tracing::debug!("region at {pc:#x} is not installed: {error}"),
+        }
+    }
+
+    fn run_on(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
+        let start = vcpu.cpu.count;
+        loop {
+            let left = match limit {
+                Limit::None => Limit::None,
+                Limit::Count(n) => Limit::Count(n - (vcpu.cpu.count - start)),
+            };
+            match self.baseline.run_until(vcpu, left) {
+                Stop::Exit(exit) => return exit,
+                Stop::Hot => self.promote(vcpu, Baseline::mode(vcpu, limit)),
+                Stop::Woken => self.collect(vcpu),
+                Stop::RegionFault => {
+                    let mode = Baseline::mode(vcpu, limit);
+                    let fault = self.regions.find_fault(vcpu, mode);
+                    if !mode.precise {
+                        return fault;
+                    }
+                    if let Err(exit) = self.regions.step(vcpu) {
+                        return exit;
+                    }
+                }
+            }
         }
     }
 }
@@ -92,27 +199,17 @@ impl Engine for Auto {
 
     fn run(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
         self.prepare(vcpu);
-        let start = vcpu.cpu.count;
-        loop {
-            let left = match limit {
-                Limit::None => Limit::None,
-                Limit::Count(n) => Limit::Count(n - (vcpu.cpu.count - start)),
-            };
-            match self.baseline.run_until(vcpu, left) {
-                Stop::Exit(exit) => return exit,
-                Stop::Hot => self.promote(vcpu, Baseline::mode(vcpu, limit)),
-                Stop::RegionFault => {
-                    let mode = Baseline::mode(vcpu, limit);
-                    let fault = self.opt.find_fault(vcpu, mode);
-                    if !mode.precise {
-                        return fault;
-                    }
-                    if let Err(exit) = step_at_pc(vcpu) {
-                        return exit;
-                    }
-                }
-            }
+        self.collect(vcpu);
+        if self.regions.waits() {
+            self.listen(vcpu);
         }
+        let exit = self.run_on(vcpu, limit);
+        if std::mem::take(&mut self.listening) {
+            // Between two runs the processor may go away, though nothing be on its way any more.
+            self.regions.listen(None);
+        }
+        self.regions.count_calls(vcpu);
+        exit
     }
 
     fn invalidate(&mut self, start: u64, end: u64) {
@@ -122,12 +219,10 @@ impl Engine for Auto {
     }
 
     fn stats(&self) -> EngineStats {
-        let (a, b) = (self.baseline.stats(), self.opt.stats());
-        EngineStats {
-            translate: a.translate + b.translate,
-            translated_instructions: a.translated_instructions + b.translated_instructions,
-            translations: a.translations + b.translations,
-            code_bytes: a.code_bytes + b.code_bytes,
-        }
+        self.baseline.stats() + self.regions.stats()
+    }
+
+    fn tiers(&self) -> Vec<(&'static str, EngineStats)> {
+        vec![("baseline", self.baseline.stats()), ("opt", self.regions.stats())]
     }
 }

@@ -10,6 +10,7 @@
 //! * [`baseline`], [`opt`], [`auto`]: the engines
 //! * [`profile`]: sampling, and which host code is whose
 //! * `runtime`, `fault`: what compiled code calls, and what happens when it faults
+//! * `seen`: which code has been executed
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("axp-jit emits code for x86-64 Linux");
@@ -26,3 +27,4 @@ pub mod opt;
 pub mod profile;
 pub mod region;
 mod runtime;
+mod seen;

@@ -63,6 +63,8 @@ pub struct Block {
     pub loop_head: bool,
     /// The last instruction calls this routine, whose work the host does in its place.
     pub division: Option<Division>,
+    /// Belongs to a leaf that was taken in at a call.
+    pub inlined: bool,
 }
 
 impl Block {
@@ -134,6 +136,15 @@ impl Region {
         self.len() == 0
     }
 
+    /// Whether it does nothing but lead from one place to another by an indirect jump, as the parts of an
+    /// interpreter's dispatch do: nobody calls it, and it neither loops nor calls.
+    pub fn is_link(&self) -> bool {
+        self.blocks.iter().all(|b| {
+            let goes_on = matches!(b.term, Term::Goto(_) | Term::Cond { .. } | Term::Jump);
+            goes_on && !b.loop_head
+        }) && self.blocks.iter().any(|b| b.term == Term::Jump)
+    }
+
     /// Head of the loop that is most worth placing well: the shortest that holds no other loop.
     pub fn innermost_loop(&self) -> Option<&Block> {
         // In reverse postorder a loop's blocks lie between its head and its last back-edge.
@@ -149,6 +160,21 @@ impl Region {
             (!inner).then_some((length, block))
         });
         loops.min_by_key(|(length, _)| *length).map(|(_, block)| block)
+    }
+
+    /// Addresses outside the region to which its direct branches and calls lead.
+    pub fn exits(&self) -> impl Iterator<Item = u64> {
+        let out = |t: Target| match t {
+            Target::Out(pc) => Some(pc),
+            Target::Block(_) => None,
+        };
+        let of = move |term: Term| match term {
+            Term::Goto(to) => [out(to), None],
+            Term::Cond { taken, fall } => [out(taken), out(fall)],
+            Term::Call { callee, ret } => [callee, out(ret)],
+            Term::Ret | Term::Jump | Term::Stop => [None, None],
+        };
+        self.blocks.iter().flat_map(move |b| of(b.term)).flatten()
     }
 
     /// Address ranges of guest code that the region was made from.
@@ -223,6 +249,7 @@ const INLINE_LIMIT: usize = 1200;
 struct Selector<'a> {
     vcpu: &'a Vcpu,
     dialect: Dialect,
+    seen: &'a dyn Fn(u64) -> bool,
     fetcher: Fetcher<'a>,
     found: BTreeMap<Place, Found>,
     leaders: BTreeSet<Place>,
@@ -237,11 +264,19 @@ struct Selector<'a> {
 }
 
 /// Selects the region that starts at `entry`, of at most about `limit` instructions. With `inline`,
-/// small leaf functions are taken in at each call.
-pub fn select(vcpu: &Vcpu, entry: u64, limit: usize, inline: bool) -> Region {
+/// small leaf functions are taken in at each call. Where a branch leads to code that `seen` does not
+/// know, the region ends.
+pub fn select(
+    vcpu: &Vcpu,
+    entry: u64,
+    limit: usize,
+    inline: bool,
+    seen: &dyn Fn(u64) -> bool,
+) -> Region {
     let mut s = Selector {
         vcpu,
         dialect: Dialect::of(vcpu),
+        seen,
         fetcher: Fetcher::new(&vcpu.mem),
         found: BTreeMap::new(),
         leaders: BTreeSet::from([(0, entry)]),
@@ -289,6 +324,9 @@ impl Selector<'_> {
     }
 
     fn lead(&mut self, to: Place) {
+        if !(self.seen)(to.1) {
+            return;
+        }
         if self.leaders.insert(to) || !self.found.contains_key(&to) {
             self.work.push(to);
         }
@@ -486,7 +524,8 @@ fn build(entry: Place, found: &BTreeMap<Place, Found>, leaders: &BTreeSet<Place>
                 None => break Term::Goto(Target::Out(pc)),
             }
         };
-        blocks.push(Block { pc: start, insns, term, loop_head: false, division });
+        let inlined = context != 0;
+        blocks.push(Block { pc: start, insns, term, loop_head: false, division, inlined });
     }
     let entry = starts.binary_search(&entry).unwrap_or(0);
     reorder(blocks, entry)
@@ -538,8 +577,9 @@ fn reorder(mut blocks: Vec<Block>, entry: usize) -> Region {
                 Term::Call { callee, ret } => Term::Call { callee, ret: renumber(ret) },
                 other => other,
             };
-            let (insns, division) = (std::mem::take(&mut b.insns), b.division);
-            Block { pc: b.pc, insns, term, loop_head: heads[old], division }
+            let (insns, loop_head) = (std::mem::take(&mut b.insns), heads[old]);
+            let (pc, division, inlined) = (b.pc, b.division, b.inlined);
+            Block { pc, insns, term, loop_head, division, inlined }
         })
         .collect();
     Region { blocks }

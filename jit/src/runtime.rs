@@ -146,14 +146,14 @@ pub unsafe extern "C" fn probe(cpu: *mut Cpu, base: u64, offset: u64, how: u64) 
     }
 }
 
-/// Host code compiled for `pc`, or null: what a region asks when the jump cache does not know.
+/// Where a jump to `pc` leads, or null: what a region asks when the jump cache does not know.
 ///
 /// # Safety
 /// `table` is the table of the code that is running.
 pub unsafe extern "C" fn find_code(table: *mut CodeTable, pc: u64) -> *const u8 {
     // SAFETY: tables stay in place as long as their code, and the dispatcher holds no reference to
     // one while code runs.
-    unsafe { (*table).lookup(pc) }.unwrap_or(std::ptr::null())
+    unsafe { (*table).target(pc) }
 }
 
 /// Fetches, decodes and executes the instruction at `cpu.pc`. Counts it in counted runs.

@@ -4,7 +4,7 @@
 
 use axp_emu::engine::Engine;
 use axp_emu::interp::{Dispatch, Interpreter};
-use axp_jit::auto::Auto;
+use axp_jit::auto::{Auto, Tuning};
 use axp_jit::baseline::Baseline;
 use axp_jit::opt::Opt;
 
@@ -27,11 +27,24 @@ pub const ENGINES: &[EngineUnderTest] = &[
     },
     EngineUnderTest { name: "opt", make: || Box::new(Opt::new().expect("this host is supported")) },
     EngineUnderTest {
+        name: "opt-eager",
+        // Regions from wherever control arrives.
+        make: || Box::new(Opt::with_patience(0).expect("this host is supported")),
+    },
+    EngineUnderTest {
         name: "auto",
         // So low that short tests see regions, too.
-        make: || Box::new(Auto::with_threshold(3).expect("this host is supported")),
+        make: || auto(Tuning { threshold: 3, sync: true, off: false }),
+    },
+    EngineUnderTest {
+        name: "auto-background",
+        make: || auto(Tuning { threshold: 3, sync: false, off: false }),
     },
 ];
+
+fn auto(tuning: Tuning) -> Box<dyn Engine> {
+    Box::new(Auto::with_tuning(tuning).expect("this host is supported"))
+}
 
 /// Options of `run-guest` under which whole programs run. Of the interpreter one dispatch is enough,
 /// since both have the same handlers; of the window at another address than zero the engine that both
@@ -39,7 +52,8 @@ pub const ENGINES: &[EngineUnderTest] = &[
 pub const PROGRAM_RUNS: &[&[&str]] = &[
     &["--engine", "interp"],
     &["--engine", "baseline"],
-    // Not `opt` alone: `tests/linux/signals.c` does not end on it (docs/quirks.md).
+    &["--engine", "opt"],
     &["--engine", "auto"],
+    &["--engine", "auto-background"],
     &["--engine", "auto", "--based"],
 ];

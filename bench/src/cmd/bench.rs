@@ -46,6 +46,7 @@ pub fn bench(args: BenchArgs) -> anyhow::Result<Outcome> {
     if !super::run::CPUS.contains(&args.cpu.as_str()) {
         bail!("unknown cpu `{}`; choose one of {}", args.cpu, super::run::CPUS.join(", "));
     }
+    super::run::tuning(&args.jit)?;
     let registry = engines::registry(args.config.as_deref())?;
     let chosen = engines::select(&registry, &args.engines)?;
     let resumed = args.resume.as_deref().map(resume::Resumed::load).transpose()?;
@@ -141,6 +142,8 @@ pub(super) struct Lab {
     quick: bool,
     pub(super) cpu: String,
     scratch: scratch::Scratch,
+    /// Words for `--jit` of the engine `auto`.
+    jit: Vec<String>,
     /// How often each engine gave nothing within the time.
     timeouts: RefCell<BTreeMap<String, u32>>,
 }
@@ -177,6 +180,7 @@ impl Lab {
             quick: args.quick,
             cpu: args.cpu.clone(),
             scratch: scratch::Scratch::new(args.scratch.clone()),
+            jit: args.jit.clone(),
             timeouts: RefCell::default(),
         })
     }
@@ -343,7 +347,7 @@ impl Lab {
                 args: &args,
             };
             Invocation {
-                argv: specs[index].argv(&values),
+                argv: with_jit(specs[index].argv(&values), &self.jit),
                 stats: stats.clone(),
                 row: row.name.clone(),
                 size,
@@ -412,6 +416,16 @@ impl Subject<'_> {
             Self::Own(own) => &own.name,
         }
     }
+}
+
+/// A command line of an engine, which is to translate as `--jit` says if it is `auto`.
+fn with_jit(mut argv: Vec<OsString>, jit: &[String]) -> Vec<OsString> {
+    if !jit.is_empty()
+        && let Some(at) = argv.windows(2).position(|w| w[0] == "--engine" && w[1] == "auto")
+    {
+        argv.splice(at..at, ["--jit".into(), jit.join(",").into()]);
+    }
+    argv
 }
 
 /// Says that an engine has no program for a row; once for the engine where it is the host's compiler that is missing.

@@ -13,6 +13,7 @@ use axp_emu::engine::{
 };
 use axp_emu::isa::{INT_NAMES, Osf, disasm};
 use axp_emu::linux::{Linux, signal_name};
+use axp_jit::auto::Tuning;
 
 use crate::cli_debug::LockstepArgs;
 use crate::guest::{self, Maker};
@@ -109,7 +110,7 @@ pub fn lockstep_command(args: LockstepArgs) -> anyhow::Result<Outcome> {
 }
 
 fn make(maker: Maker, error: &mut Option<anyhow::Error>) -> Box<dyn Engine> {
-    maker().unwrap_or_else(|e| {
+    maker(Tuning::default()).unwrap_or_else(|e| {
         *error = Some(e);
         Box::new(Broken)
     })
@@ -152,7 +153,7 @@ fn follower(
 
 /// A process that the program has forked off runs on by itself and ends as its guest ends.
 fn run_child(maker: Maker, vcpu: &mut Vcpu, env: &mut dyn Environment) -> ! {
-    let status = match maker() {
+    let status = match maker(Tuning::default()) {
         Ok(mut engine) => match engine::run(&mut *engine, env, vcpu, Limit::None) {
             GuestOutcome::Exited(status) => status,
             GuestOutcome::Signalled { signal, .. } => {

@@ -9,6 +9,7 @@ use axp_emu::engine::Outcome as Ended;
 use axp_emu::isa::assemble_block;
 use axp_emu::load::{self, Image, ImageKind, Segment};
 use axp_emu::machine::{Board, Console, Disk, Machine, Settings};
+use axp_jit::auto::Tuning;
 
 use crate::cli::MachineArgs;
 use crate::machine::strategy;
@@ -20,7 +21,7 @@ const START: u64 = 0x1_0000;
 /// Runs the command.
 pub fn machine(args: MachineArgs) -> anyhow::Result<Outcome> {
     let probe = strategy(&args.probe)?;
-    let mut engine = guest::engine(&args.engine)?()?;
+    let mut engine = guest::engine(&args.engine)?(Tuning::default())?;
     let path = args.program.display();
     let bytes = std::fs::read(&args.program).with_context(|| format!("cannot read `{path}`"))?;
     let image = if bytes.starts_with(b"\x7fELF") {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use axp_emu::engine::Outcome as GuestOutcome;
+use axp_jit::auto::Tuning;
 
 use crate::cli_debug::ProfileArgs;
 use crate::profile::export::{self, JitDump};
@@ -30,14 +31,15 @@ pub fn profile_command(args: ProfileArgs) -> anyhow::Result<Outcome> {
     let of_threads = profiler.clone();
     let runner = Arc::new(move |mut vcpu, mut linux: axp_emu::linux::Linux| {
         let process = linux.process().clone();
-        let ran = make().and_then(|mut e| of_threads.run(&mut *e, &mut linux, &mut vcpu));
+        let ran = make(Tuning::default())
+            .and_then(|mut e| of_threads.run(&mut *e, &mut linux, &mut vcpu));
         if let Err(error) = ran {
             eprintln!("axplab: a thread of the guest cannot be profiled: {error:#}");
             process.end(GuestOutcome::Exited(2));
         }
     });
     let (mut linux, mut vcpu) = guest::load(&opts, Some(runner))?;
-    let mut engine = make()?;
+    let mut engine = make(Tuning::default())?;
     let outcome = profiler.run(&mut *engine, &mut linux, &mut vcpu)?;
     if profiler.is_foreign() {
         return Ok(cmd::run::ended(guest::ended(outcome)?));

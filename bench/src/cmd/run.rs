@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use axp_jit::auto::Tuning;
 use clap::Parser;
 
 use crate::cli::{Cli, Command, RunArgs};
@@ -21,6 +22,8 @@ pub const CPUS: &[&str] = &["ev4", "ev5", "ev56", "pca56", "ev6", "ev67"];
 pub struct RunOptions {
     /// One of `ENGINES`.
     pub engine: String,
+    /// How `auto` translates.
+    pub tuning: Tuning,
     /// One of `CPUS`.
     pub cpu: String,
     /// Where the guest's absolute paths are looked up first; an existing folder.
@@ -83,6 +86,10 @@ pub fn options_for(guest: &GuestArgs, engine: &str) -> anyhow::Result<RunOptions
 fn options(args: RunArgs) -> anyhow::Result<RunOptions> {
     one_of("engine", &args.engine, ENGINES)?;
     one_of("cpu", &args.cpu, CPUS)?;
+    if !args.jit.is_empty() && args.engine != "auto" {
+        bail!("--jit is for the engine `auto`, not `{}`", args.engine);
+    }
+    let tuning = tuning(&args.jit)?;
     let mut words = args.program.into_iter();
     let program = PathBuf::from(words.next().context("name the Alpha program to run")?);
     let meta = std::fs::metadata(&program).with_context(|| {
@@ -104,6 +111,7 @@ fn options(args: RunArgs) -> anyhow::Result<RunOptions> {
     }
     Ok(RunOptions {
         engine: args.engine,
+        tuning,
         cpu: args.cpu,
         sysroot: args.sysroot,
         env: args.env.into_iter().map(variable).collect::<anyhow::Result<_>>()?,
@@ -114,6 +122,38 @@ fn options(args: RunArgs) -> anyhow::Result<RunOptions> {
         program,
         args: words.collect(),
     })
+}
+
+/// What the words of `--jit` ask for.
+pub fn tuning(words: &[String]) -> anyhow::Result<Tuning> {
+    let mut tuning = Tuning::default();
+    for word in words {
+        match word.split_once('=') {
+            None if word == "sync" => tuning.sync = true,
+            None if word == "off" => tuning.off = true,
+            Some(("threshold", number)) => {
+                tuning.threshold = number
+                    .parse()
+                    .ok()
+                    .filter(|n| (1..=i32::MAX as u32).contains(n))
+                    .with_context(|| format!("--jit threshold: `{number}` is no number from 1"))?;
+            }
+            _ => bail!("unknown --jit `{word}`; choose of sync, threshold=N, off"),
+        }
+    }
+    if tuning.off && words.iter().any(|word| word != "off") {
+        bail!("--jit off leaves nothing to choose");
+    }
+    Ok(tuning)
+}
+
+/// `tuning` as words for `--jit`.
+pub fn jit_words(tuning: Tuning) -> String {
+    if tuning.off {
+        return "off".to_owned();
+    }
+    let sync = if tuning.sync { ",sync" } else { "" };
+    format!("threshold={}{sync}", tuning.threshold)
 }
 
 fn one_of(what: &str, name: &str, known: &[&str]) -> anyhow::Result<()> {
@@ -164,10 +204,31 @@ mod tests {
     }
 
     #[test]
+    fn what_jit_asks_for_is_kept_or_refused() {
+        for (words, threshold, sync, off) in [
+            (&["x"][..], Tuning::default().threshold, false, false),
+            (&["--jit", "sync,threshold=7", "x"], 7, true, false),
+            (&["--jit", "threshold=9", "--jit", "sync", "x"], 9, true, false),
+            (&["--jit", "off", "x"], Tuning::default().threshold, false, true),
+        ] {
+            let args = parse(words);
+            let tuning = tuning(&args.jit).unwrap();
+            assert_eq!(tuning, Tuning { threshold, sync, off });
+            let again: Vec<String> = jit_words(tuning).split(',').map(str::to_owned).collect();
+            assert_eq!(super::tuning(&again).unwrap(), tuning);
+        }
+    }
+
+    #[test]
     fn unknown_names_and_missing_files_are_named() {
         for (words, say) in [
             (&["--engine", "warp", "x"][..], "unknown engine `warp`"),
             (&["--cpu", "ev8", "x"], "unknown cpu `ev8`"),
+            (&["--jit", "warm", "x"], "unknown --jit `warm`"),
+            (&["--jit", "threshold=0", "x"], "`0` is no number"),
+            (&["--jit", "threshold", "x"], "unknown --jit `threshold`"),
+            (&["--jit", "off,sync", "x"], "nothing to choose"),
+            (&["--engine", "interp", "--jit", "sync", "x"], "not `interp`"),
             (&["/nonexistent/prog"], "`/nonexistent/prog`"),
             (&["/"], "`/` is a directory"),
             (&["-L", "/nonexistent", "/dev/null"], "sysroot `/nonexistent`"),

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use axp_emu::engine::trace::{Change, TraceRecord, trace};
 use axp_emu::engine::{Environment as _, Limit, Outcome as GuestOutcome, run};
 use axp_emu::isa::{INT_NAMES, disasm};
+use axp_jit::auto::Tuning;
 
 use crate::cli_debug::TraceArgs;
 use crate::symbols::Symbols;
@@ -42,7 +43,7 @@ pub fn trace_command(args: TraceArgs) -> anyhow::Result<Outcome> {
     };
     let mut out = BufWriter::new(to);
     let pid = std::process::id();
-    let mut engine = make()?;
+    let mut engine = make(Tuning::default())?;
     let mut outcome = GuestOutcome::LimitReached;
     if args.from > 0 {
         outcome = run(&mut *engine, &mut linux, &mut vcpu, Limit::Count(args.from));

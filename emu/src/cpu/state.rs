@@ -17,7 +17,7 @@ pub const LOCK_FREE: u64 = u64::MAX;
 pub struct Cpu {
     /// Integer registers R0..R30, zero, sink.
     pub r: [u64; 33],
-    /// Set by anyone who wants compiled code to return at its next poll.
+    /// Set by anyone who wants compiled code to return at its next poll; see [`Cpu::POLL_ENGINE`].
     pub poll: AtomicU32,
     /// Reserved, keeps the following fields aligned.
     pub pad: u32,
@@ -39,7 +39,7 @@ pub struct Cpu {
     pub count: u64,
     /// Words that the running engine keeps beside the registers, so that its host code reaches
     /// them from the same pointer. Their meaning is the engine's own.
-    pub engine: [u64; 18],
+    pub engine: [u64; 20],
     /// The other quadword of the 16-byte lock range, as LDx_L read it.
     pub lock_other: u64,
 }
@@ -58,13 +58,17 @@ impl Default for Cpu {
             lock_value: 0,
             intr_flag: 0,
             count: 0,
-            engine: [0; 18],
+            engine: [0; 20],
             lock_other: 0,
         }
     }
 }
 
 impl Cpu {
+    /// Bit of [`poll`](Self::poll) by which an engine's own helper asks for the engine's attention,
+    /// which is no event of the guest's.
+    pub const POLL_ENGINE: u32 = 2;
+
     /// Asks the engine that runs this processor to return [`Exit::Poll`](super::Exit::Poll).
     pub fn request_poll(&self) {
         self.poll.store(1, Ordering::Release);

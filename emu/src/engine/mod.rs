@@ -8,6 +8,7 @@ mod run;
 mod tests;
 pub mod trace;
 
+use std::ops::Add;
 use std::time::Duration;
 
 pub use run::run;
@@ -37,6 +38,11 @@ pub trait Engine {
 
     /// What has been done so far.
     fn stats(&self) -> EngineStats;
+
+    /// The same for each tier of an engine that has several, by the tier's name.
+    fn tiers(&self) -> Vec<(&'static str, EngineStats)> {
+        vec![(self.name(), self.stats())]
+    }
 }
 
 /// Counters of one engine.
@@ -44,12 +50,32 @@ pub trait Engine {
 pub struct EngineStats {
     /// Time spent building blocks and host code in the guest's thread.
     pub translate: Duration,
+    /// Time spent on host code in other threads.
+    pub background: Duration,
     /// Guest instructions translated, counting each translation.
     pub translated_instructions: u64,
     /// Blocks or regions built.
     pub translations: u64,
     /// Bytes of host code emitted.
     pub code_bytes: u64,
+    /// Instructions that host code did not execute itself but by a call, or by leaving, of this
+    /// program's: a dynamic count.
+    pub by_call: u64,
+}
+
+impl Add for EngineStats {
+    type Output = EngineStats;
+
+    fn add(self, other: EngineStats) -> EngineStats {
+        EngineStats {
+            translate: self.translate + other.translate,
+            background: self.background + other.background,
+            translated_instructions: self.translated_instructions + other.translated_instructions,
+            translations: self.translations + other.translations,
+            code_bytes: self.code_bytes + other.code_bytes,
+            by_call: self.by_call + other.by_call,
+        }
+    }
 }
 
 /// A personality: answers what a processor cannot do itself.

@@ -199,7 +199,7 @@ impl Engine for Interpreter {
             translate: self.translate,
             translated_instructions: stats.instructions,
             translations: stats.built,
-            code_bytes: 0,
+            ..EngineStats::default()
         }
     }
 }

@@ -36,6 +36,8 @@ pub struct Process {
     pub(super) exec_prefix: Vec<OsString>,
     pub(super) strace: Option<Tracer>,
     pub(super) runner: Option<Runner>,
+    /// See `is_sharing`.
+    sharing: bool,
     /// Host path of the executable.
     pub(super) exe: PathBuf,
     /// The guest's name for it.
@@ -138,6 +140,7 @@ impl Process {
             exec_prefix: parts.exec_prefix,
             strace: parts.strace,
             runner: parts.runner,
+            sharing: false,
             exe: parts.exe,
             exe_name: exe_name.into_os_string().into_vec(),
             cmdline: parts.cmdline,
@@ -208,7 +211,14 @@ impl Process {
             limits: Mutex::new(lock(&self.limits).clone()),
             unaligned: AtomicU64::new(self.unaligned_bits()),
             watcher: OnceLock::new(),
+            sharing: true,
         }
+    }
+
+    /// Whether this process shares its parent's memory until it executes a program or ends (vfork): what
+    /// it allocates stays behind in its parent, so an engine should be small, and start no thread.
+    pub fn is_sharing(&self) -> bool {
+        self.sharing
     }
 
     /// Forgets the counts: a forked child starts its own.

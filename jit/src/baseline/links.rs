@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
-use crate::code::{Arena, JUMP_CACHE_ENTRIES};
+use crate::code::{Arena, JUMP_CACHE_ENTRIES, JumpCache, empty_jump_cache};
 
 /// Hash of an address: one multiplication.
 #[derive(Default)]
@@ -52,31 +52,20 @@ impl Target {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct Jump {
-    pc: u64,
-    code: u64,
-}
-
 /// No instruction has this address.
-const EMPTY: Jump = Jump { pc: u64::MAX, code: 0 };
+const EMPTY: [u64; 2] = [u64::MAX, 0];
 
 /// All entries of one mode and the branches to them.
 #[derive(Debug)]
 pub struct Links {
     targets: HashMap<u64, Target, BuildHasherDefault<PcHasher>>,
     sites: Vec<Site>,
-    jumps: Box<[Jump]>,
+    jumps: JumpCache,
 }
 
 impl Default for Links {
     fn default() -> Self {
-        Links {
-            targets: HashMap::default(),
-            sites: Vec::new(),
-            jumps: vec![EMPTY; JUMP_CACHE_ENTRIES].into_boxed_slice(),
-        }
+        Links { targets: HashMap::default(), sites: Vec::new(), jumps: empty_jump_cache() }
     }
 }
 
@@ -150,8 +139,8 @@ impl Links {
             point(arena, site, if after == 0 { site.stub } else { after });
         }
         let jump = &mut self.jumps[jump_index(pc)];
-        if jump.pc == pc {
-            *jump = if after == 0 { EMPTY } else { Jump { pc, code: after } };
+        if jump[0] == pc {
+            *jump = if after == 0 { EMPTY } else { [pc, after] };
         }
     }
 
@@ -167,7 +156,7 @@ impl Links {
 
     /// Makes indirect jumps to `pc` find `code` inline.
     pub fn cache_jump(&mut self, pc: u64, code: u64) {
-        self.jumps[jump_index(pc)] = Jump { pc, code };
+        self.jumps[jump_index(pc)] = [pc, code];
     }
 
     /// Address of the jump cache.
@@ -179,6 +168,6 @@ impl Links {
     pub fn clear(&mut self) {
         self.targets.clear();
         self.sites.clear();
-        self.jumps.fill(EMPTY);
+        self.jumps = empty_jump_cache();
     }
 }

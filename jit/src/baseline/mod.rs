@@ -22,9 +22,10 @@ mod unit;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use axp_emu::cpu::{Exit, Vcpu};
+use axp_emu::cpu::{Cpu, Exit, Vcpu};
 use axp_emu::engine::{Engine, EngineStats, Limit};
 use axp_emu::isa::{Insn, Opcode};
 use dynasmrt::SimpleAssembler;
@@ -36,6 +37,7 @@ use crate::fault::{self, Zone};
 use crate::opt::{Mode, Opt};
 use crate::profile::{self, Translating};
 use crate::runtime::{Runtime, step_at_pc};
+use crate::seen::Seen;
 use emit::{Cold, Emitter, Parts};
 use links::{Links, Site};
 use stubs::{Enter, Stubs};
@@ -98,6 +100,8 @@ pub enum Stop {
     /// Code that [`Baseline::install_entry`] was given faulted: `Cpu::engine` says where, as its
     /// own dispatcher would find it.
     RegionFault,
+    /// Somebody has set [`Cpu::POLL_ENGINE`].
+    Woken,
 }
 
 /// Compiled guest code.
@@ -137,6 +141,8 @@ pub struct Baseline {
     counters_used: usize,
     heat_of: BTreeMap<(usize, u64), u64>,
     learned: BTreeMap<u64, BTreeSet<u64>>,
+    /// What was ever translated, with heat only.
+    seen: Seen,
     /// Where regions lie that entries were installed for.
     regions: Option<Range<u64>>,
     /// How often everything was thrown away.
@@ -183,6 +189,7 @@ impl Baseline {
             counters_used: 0,
             heat_of: BTreeMap::new(),
             learned: BTreeMap::new(),
+            seen: Seen::default(),
             regions: None,
             generation: 0,
             dump: std::env::var_os("AXPLAB_JIT_DUMP").is_some(),
@@ -210,6 +217,11 @@ impl Baseline {
         self.learned.get(&pc).into_iter().flatten().copied()
     }
 
+    /// Whether the instruction at `pc` was ever translated, with heat only.
+    pub fn has_seen(&self, pc: u64) -> bool {
+        self.seen.contains(pc)
+    }
+
     /// Makes an entry hot again after `executions` of it.
     pub fn set_heat(&mut self, mode: Mode, pc: u64, executions: i32) {
         let space = self.space(mode);
@@ -220,8 +232,8 @@ impl Baseline {
     }
 
     /// Where the code lies that `install_entry` is given, for faults in it.
-    pub fn set_regions(&mut self, code: Range<u64>) {
-        self.regions = Some(code);
+    pub fn set_regions(&mut self, code: Option<Range<u64>>) {
+        self.regions = code;
     }
 
     /// Sends control that arrives at `pc` to a region (`abi`) compiled for the same mode.
@@ -331,6 +343,9 @@ impl Baseline {
             let pc = |i: usize| self.unit.pc.wrapping_add(4 * i as u64);
             self.parts.starts.iter().enumerate().map(|(i, &at)| (at, pc(i))).collect()
         });
+        if self.threshold.is_some() {
+            self.seen.add(self.unit.pc, self.unit.insns.len());
+        }
         self.stats.translations += 1;
         self.stats.translated_instructions += self.unit.insns.len() as u64;
         self.stats.code_bytes += self.asm.ops.len() as u64;
@@ -406,6 +421,11 @@ impl Baseline {
         if self.arena.renew_in_child() {
             // Without stubs there is no room for units either, and everything is interpreted.
             self.stubs = Stubs::make(&mut self.arena).unwrap_or_default();
+            // Freeing would write to memory all over, which the host would have to copy for it.
+            std::mem::forget(std::mem::take(&mut self.units));
+            std::mem::forget(std::mem::take(&mut self.spaces));
+            std::mem::forget(std::mem::take(&mut self.heat_of));
+            std::mem::forget(std::mem::take(&mut self.learned));
             self.clear();
         }
         let epoch = vcpu.mem.exec_epoch();
@@ -453,6 +473,12 @@ impl Baseline {
 
     /// Runs until a guest event, the limit, or something that a higher tier has to look at.
     pub fn run_until(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Stop {
+        let stop = self.run_units(vcpu, limit);
+        self.stats.by_call += std::mem::take(&mut vcpu.cpu.engine[word::BASELINE_CALLS]);
+        stop
+    }
+
+    fn run_units(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Stop {
         vcpu.cpu.pc &= !3;
         let mut mode = Opt::mode(vcpu, limit);
         vcpu.counted = mode.counted;
@@ -462,8 +488,10 @@ impl Baseline {
         };
         self.prepare(vcpu, end);
         loop {
-            if vcpu.cpu.take_poll() {
-                return Stop::Exit(Exit::Poll);
+            match vcpu.cpu.poll.swap(0, Ordering::Acquire) {
+                0 => {}
+                Cpu::POLL_ENGINE => return Stop::Woken,
+                _ => return Stop::Exit(Exit::Poll),
             }
             if mode.counted && vcpu.cpu.count >= end {
                 return Stop::Exit(Exit::Limit);
@@ -471,7 +499,7 @@ impl Baseline {
             mode = Opt::mode(vcpu, limit);
             let space = self.space(mode);
             let Some(code) = self.code(vcpu, space) else {
-                match step_at_pc(vcpu) {
+                match self.step(vcpu) {
                     Ok(()) => continue,
                     Err(exit) => return Stop::Exit(exit),
                 }
@@ -503,14 +531,14 @@ impl Baseline {
                         }
                         ExitKind::Count => {
                             while vcpu.cpu.count < end {
-                                if let Err(exit) = step_at_pc(vcpu) {
+                                if let Err(exit) = self.step(vcpu) {
                                     return Stop::Exit(exit);
                                 }
                             }
                             return Stop::Exit(Exit::Limit);
                         }
                         ExitKind::Step if !mode.counted || vcpu.cpu.count < end => {
-                            if let Err(exit) = step_at_pc(vcpu) {
+                            if let Err(exit) = self.step(vcpu) {
                                 return Stop::Exit(exit);
                             }
                         }
@@ -527,13 +555,20 @@ impl Baseline {
                         return Stop::RegionFault;
                     }
                     self.find_fault(vcpu, mode);
-                    if let Err(exit) = step_at_pc(vcpu) {
+                    if let Err(exit) = self.step(vcpu) {
                         return Stop::Exit(exit);
                     }
                 }
                 None => unreachable!("compiled code stops with a reason"),
             }
         }
+    }
+
+    /// Has the interpreter execute the instruction at `cpu.pc`.
+    fn step(&mut self, vcpu: &mut Vcpu) -> Result<(), Exit> {
+        let result = step_at_pc(vcpu);
+        self.stats.by_call += u64::from(result.is_ok());
+        result
     }
 
     /// Notes the target of an indirect jump that the jump cache did not know.
@@ -575,7 +610,7 @@ impl Engine for Baseline {
             match self.run_until(vcpu, limit) {
                 Stop::Exit(exit) => return exit,
                 // Nobody is there to make use of it.
-                Stop::Hot | Stop::RegionFault => {}
+                Stop::Hot | Stop::RegionFault | Stop::Woken => {}
             }
             if let Limit::Count(n) = total {
                 limit = Limit::Count(n.saturating_sub(vcpu.cpu.count - end));

@@ -55,6 +55,7 @@ unsafe extern "C" fn step_at(cpu: *mut Cpu, place: u64) -> u64 {
     unsafe {
         let place = &*((*cpu).engine[word::PLACES] as *const Place).add(place as usize);
         (*cpu).pc = place.pc;
+        (*cpu).engine[word::BASELINE_CALLS] += 1;
         runtime::step(cpu, &place.insn, u64::from(place.after))
     }
 }

@@ -36,18 +36,24 @@ extern "C" fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
+/// A number that is another in each forked child.
+pub fn forks() -> u64 {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handler touches one atomic. Without room for it a forked child would share
+        // code with its parent, which fork itself would fail to prevent: out of memory either way.
+        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    });
+    FORKS.load(Ordering::Relaxed)
+}
+
 // SAFETY: the two mappings belong to the arena alone; `&mut self` guards the writable one.
 unsafe impl Send for Arena {}
 
 impl Arena {
     /// Reserves `size` bytes (a multiple of the host's page size).
     pub fn new(size: usize) -> Result<Self, ArenaError> {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| {
-            // SAFETY: the handler touches one atomic. Without room for it a forked child would share
-            // code with its parent, which fork itself would fail to prevent: out of memory either way.
-            unsafe { libc::pthread_atfork(None, None, Some(forked)) };
-        });
+        let forks = forks();
         let fd = memfd_create("axp-jit", MemfdFlags::CLOEXEC).map_err(io::Error::from)?;
         ftruncate(&fd, size as u64).map_err(io::Error::from)?;
         let map = |prot| {
@@ -63,19 +69,13 @@ impl Arena {
                 return Err(io::Error::from(error).into());
             }
         };
-        Ok(Arena {
-            write: write.cast(),
-            exec: exec.cast(),
-            size,
-            used: 0,
-            forks: FORKS.load(Ordering::Relaxed),
-        })
+        Ok(Arena { write: write.cast(), exec: exec.cast(), size, used: 0, forks })
     }
 
     /// After a fork, in the child: gives it memory of its own, since what it has is shared with its
     /// parent. True if so: then all code is gone. Without memory the arena has no room any more.
     pub fn renew_in_child(&mut self) -> bool {
-        if self.forks == FORKS.load(Ordering::Relaxed) {
+        if self.forks == forks() {
             return false;
         }
         match Arena::new(self.size) {
@@ -83,7 +83,7 @@ impl Arena {
             Err(error) => {
                 tracing::error!("a forked child goes on without translation: {error}");
                 (self.size, self.used) = (0, 0);
-                self.forks = FORKS.load(Ordering::Relaxed);
+                self.forks = forks();
             }
         }
         true
@@ -124,6 +124,14 @@ impl Arena {
         assert!(offset + 4 <= self.used, "only code that was placed is patched");
         // SAFETY: inside the mapping by the assertion above.
         unsafe { self.write.add(offset).cast::<i32>().write_unaligned(value) }
+    }
+
+    /// The writable alias of executable address `at`.
+    pub fn writable(&self, at: *const u8) -> *mut u8 {
+        let offset = at as usize - self.exec as usize;
+        assert!(offset < self.used, "only code that was placed is changed");
+        // SAFETY: inside the mapping by the assertion above.
+        unsafe { self.write.add(offset) }
     }
 
     /// Forgets all code placed after the first `kept` bytes. Nobody may be executing it.

@@ -4,6 +4,8 @@ mod arena;
 mod stack;
 mod table;
 
-pub use arena::{Arena, ArenaError};
+pub use arena::{Arena, ArenaError, forks};
 pub use stack::Stack;
-pub use table::{CodeTable, JUMP_CACHE_ENTRIES, JUMP_CACHE_FOLD, Slot};
+pub use table::{
+    CodeTable, JUMP_CACHE_ENTRIES, JUMP_CACHE_FOLD, JumpCache, Slot, empty_jump_cache,
+};

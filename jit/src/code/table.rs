@@ -24,43 +24,69 @@ pub const JUMP_CACHE_ENTRIES: usize = 16384;
 /// See [`JUMP_CACHE_ENTRIES`].
 pub const JUMP_CACHE_FOLD: u32 = 12;
 
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct JumpEntry {
-    pc: u64,
-    code: *const u8,
-}
+/// The jump cache of an engine: pairs of pc and host code. Fresh memory of the host's, which holds
+/// zeros, so that a program uses no more of it than it has jumps; only for pc 0 a zero is no mark.
+pub type JumpCache = Box<[[u64; 2]]>;
 
 /// A pc that no instruction has.
 const NO_PC: u64 = u64::MAX;
 
+/// A jump cache without entries.
+pub fn empty_jump_cache() -> JumpCache {
+    let mut jumps = vec![[0; 2]; JUMP_CACHE_ENTRIES].into_boxed_slice();
+    jumps[0][0] = NO_PC;
+    jumps
+}
+
+/// Stubs that are made in advance.
+const SPARE: usize = 256;
+
 /// All entries into host code.
 #[derive(Debug)]
 pub struct CodeTable {
+    /// Stubs without a pc, for targets that running code meets: where they execute, and where they are
+    /// written.
+    spare: Vec<(*const u8, *mut u8)>,
     slots: HashMap<u64, Box<Slot>, BuildHasherDefault<PcHasher>>,
-    jumps: Box<[JumpEntry]>,
+    jumps: JumpCache,
 }
 
 impl Default for CodeTable {
     fn default() -> Self {
-        let empty = JumpEntry { pc: NO_PC, code: std::ptr::null() };
-        CodeTable {
-            slots: HashMap::default(),
-            jumps: vec![empty; JUMP_CACHE_ENTRIES].into_boxed_slice(),
-        }
+        CodeTable { spare: Vec::new(), slots: HashMap::default(), jumps: empty_jump_cache() }
     }
 }
 
 impl CodeTable {
-    /// Host code compiled for `pc`; indirect jumps find it inline from now on.
-    pub fn lookup(&mut self, pc: u64) -> Option<*const u8> {
-        let entry = &self.jumps[jump_index(pc)];
-        if entry.pc == pc {
-            return Some(entry.code);
-        }
-        let code = self.compiled(pc)?;
+    /// Host code compiled for `pc`.
+    pub fn lookup(&self, pc: u64) -> Option<*const u8> {
+        self.compiled(pc)
+    }
+
+    /// Where an indirect jump to `pc` leads, the stub that returns `pc` included; it finds that inline
+    /// from now on. Null if there is no room for the stub.
+    pub fn target(&mut self, pc: u64) -> *const u8 {
+        let code = match self.slots.get(&pc) {
+            Some(slot) => slot.code,
+            None => {
+                let Some((stub, write)) = self.spare.pop() else { return std::ptr::null() };
+                // SAFETY: a stub in the arena that these entries lead into, which nobody executes yet.
+                unsafe { write.cast::<[u8; STUB]>().write(return_stub(pc)) };
+                self.slots.insert(pc, Box::new(Slot { code: stub, stub }));
+                stub
+            }
+        };
         self.cache_jump(pc, code);
-        Some(code)
+        code
+    }
+
+    /// Makes stubs for [`target`](Self::target) to use.
+    pub fn stock(&mut self, arena: &mut Arena) -> Result<(), ArenaError> {
+        while self.spare.len() < SPARE {
+            let stub = arena.place(&return_stub(0), 8, 0)?;
+            self.spare.push((stub, arena.writable(stub)));
+        }
+        Ok(())
     }
 
     fn compiled(&self, pc: u64) -> Option<*const u8> {
@@ -94,7 +120,7 @@ impl CodeTable {
     }
 
     fn cache_jump(&mut self, pc: u64, code: *const u8) {
-        self.jumps[jump_index(pc)] = JumpEntry { pc, code };
+        self.jumps[jump_index(pc)] = [pc, code as u64];
     }
 
     /// Takes the code of `pc` out of use.
@@ -103,16 +129,8 @@ impl CodeTable {
             slot.code = slot.stub;
         }
         let entry = &mut self.jumps[jump_index(pc)];
-        if entry.pc == pc {
-            entry.pc = NO_PC;
-        }
-    }
-
-    /// Forgets everything; the arena has been cleared.
-    pub fn clear(&mut self) {
-        self.slots.clear();
-        for entry in &mut self.jumps {
-            entry.pc = NO_PC;
+        if entry[0] == pc {
+            entry[0] = NO_PC;
         }
     }
 
@@ -127,9 +145,12 @@ fn jump_index(pc: u64) -> usize {
     (pc >> 2 ^ pc >> JUMP_CACHE_FOLD) as usize & (JUMP_CACHE_ENTRIES - 1)
 }
 
+/// Bytes of a stub.
+const STUB: usize = 14;
+
 /// `mov rax, pc; mov rdi, [rdi]; ret`: a region that returns at once with `pc` as the next pc. The
 /// other result registers already hold what the arguments brought (`abi::RESULTS`).
-fn return_stub(pc: u64) -> [u8; 14] {
+fn return_stub(pc: u64) -> [u8; STUB] {
     let mut code = [0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0x48, 0x8b, 0x3f, 0xc3];
     code[2..10].copy_from_slice(&pc.to_le_bytes());
     code

@@ -1,4 +1,9 @@
-//! From a region to host code in the arena: Cranelift's context and settings.
+//! From a region to host code: Cranelift's context and settings.
+//!
+//! A [`Job`] holds all that a compilation needs, so that it can be done on any thread; the [`Output`]
+//! is placed in the arena by the thread that runs the guest.
+
+use std::collections::HashMap;
 
 use axp_emu::isa::{CpuModel, Insn};
 use cranelift_codegen::control::ControlPlane;
@@ -11,8 +16,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
 use super::emit::{self, Linker, Mode, Translator};
 use crate::analysis::Facts;
-use crate::code::{Arena, ArenaError, CodeTable};
-use crate::profile;
+use crate::code::ArenaError;
 use crate::region::Region;
 
 /// Guest instructions in a region at most.
@@ -30,14 +34,44 @@ pub enum CompileError {
     /// Cranelift gave up.
     #[error("Cranelift: {0}")]
     Codegen(#[from] Box<CodegenError>),
+    /// The job lacks the entry slot of a guest pc.
+    #[error("no entry slot for {0:#x}")]
+    Slot(u64),
+    /// Cranelift panicked.
+    #[error("the compiler panicked")]
+    Panic,
 }
 
-/// Host code as placed.
-pub struct Code {
-    /// Executable address of the first byte.
-    pub start: u64,
-    /// Address after the last byte.
-    pub end: u64,
+/// A region to be compiled, and the addresses that its code refers to.
+#[derive(Debug)]
+pub struct Job {
+    /// What to compile.
+    pub region: Region,
+    /// The guest code that it was made from: start, end, hash of the words.
+    pub ranges: Vec<(u64, u64, u64)>,
+    /// Generation of code that the addresses belong to.
+    pub generation: u64,
+    /// How.
+    pub mode: Mode,
+    /// What AMASK and IMPLVER answer.
+    pub model: CpuModel,
+    /// Entry slots of guest addresses outside the region.
+    pub slots: HashMap<u64, u64>,
+    /// Address of the jump cache.
+    pub jump_cache: u64,
+    /// Address of the table of all code of this mode.
+    pub table: u64,
+}
+
+/// Host code that has not been placed yet: it refers to absolute addresses only.
+#[derive(Debug)]
+pub struct Output {
+    /// The code.
+    pub bytes: Vec<u8>,
+    /// Multiple at which byte [`anchor`](Self::anchor) is to be placed.
+    pub align: usize,
+    /// A byte of the code.
+    pub anchor: usize,
     /// Code offset ranges of guest instructions, by offset.
     pub pcs: Vec<(u32, u32, u64)>,
     /// Where one load does the work of two: guest addresses of the first and the other.
@@ -75,27 +109,21 @@ impl Compiler {
         Ok(Compiler { isa, context: Context::new(), frontend: FunctionBuilderContext::new() })
     }
 
-    /// Compiles a region and places its code in the arena.
-    pub fn compile(
-        &mut self,
-        region: &Region,
-        mode: Mode,
-        model: CpuModel,
-        table: &mut CodeTable,
-        arena: &mut Arena,
-    ) -> Result<Code, CompileError> {
+    /// Compiles a region.
+    pub fn compile(&mut self, job: &Job) -> Result<Output, CompileError> {
+        let Job { region, mode, model, .. } = job;
         self.context.clear();
         self.context.func =
             Function::with_name_signature(UserFuncName::default(), emit::signature());
         let facts = Facts::of(region, mode.observed, super::is_access);
-        let mut linker = TableLinker { table, arena, kept: Vec::new(), error: None };
+        let mut linker = JobLinker { job, kept: Vec::new(), missing: None };
         let builder = FunctionBuilder::new(&mut self.context.func, &mut self.frontend);
         let (builder, merged) =
-            Translator::translate(builder, region, &facts, mode, model, &mut linker);
+            Translator::translate(builder, region, &facts, *mode, *model, &mut linker);
         builder.finalize(self.isa.frontend_config());
-        let TableLinker { kept, error, .. } = linker;
-        if let Some(error) = error {
-            return Err(error.into());
+        let JobLinker { kept, missing, .. } = linker;
+        if let Some(pc) = missing {
+            return Err(CompileError::Slot(pc));
         }
         // `AXPLAB_LOG=clif=debug` shows each region before and after Cranelift.
         let dump = tracing::enabled!(target: "clif", tracing::Level::DEBUG);
@@ -127,40 +155,32 @@ impl Compiler {
         let head = region.innermost_loop().map(|b| b.pc);
         let anchor = pcs.iter().find(|(_, _, pc)| Some(*pc) == head).map(|(start, ..)| *start);
         let (align, anchor) = anchor.map_or((16, 0), |offset| (64, offset as usize));
-        let start = arena.place(bytes, align, anchor)? as u64;
-        profile::note("opt", region.entry(), start, bytes, || {
-            pcs.iter().map(|&(at, _, pc)| (at, pc)).collect()
-        });
-        Ok(Code { start, end: start + bytes.len() as u64, pcs, merged, kept })
+        Ok(Output { bytes: bytes.to_vec(), align, anchor, pcs, merged, kept })
     }
 }
 
-/// Hands out addresses while a region is translated.
-struct TableLinker<'a> {
-    table: &'a mut CodeTable,
-    arena: &'a mut Arena,
+/// Hands out a job's addresses while its region is translated.
+struct JobLinker<'a> {
+    job: &'a Job,
     #[allow(clippy::vec_box, reason = "compiled code holds the addresses of the instructions")]
     kept: Vec<Box<Insn>>,
-    error: Option<ArenaError>,
+    missing: Option<u64>,
 }
 
-impl Linker for TableLinker<'_> {
+impl Linker for JobLinker<'_> {
     fn slot(&mut self, pc: u64) -> u64 {
-        match self.table.slot(pc, self.arena) {
-            Ok(slot) => slot as u64,
-            Err(error) => {
-                self.error = Some(error);
-                0
-            }
-        }
+        self.job.slots.get(&pc).copied().unwrap_or_else(|| {
+            self.missing = Some(pc);
+            0
+        })
     }
 
     fn jump_cache(&self) -> u64 {
-        self.table.jump_cache() as u64
+        self.job.jump_cache
     }
 
     fn table(&mut self) -> u64 {
-        &raw mut *self.table as u64
+        self.job.table
     }
 
     fn keep(&mut self, insn: &Insn) -> u64 {

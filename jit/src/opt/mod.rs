@@ -1,10 +1,13 @@
 //! The optimising tier: regions of guest code compiled by Cranelift.
 //!
-//! [`Opt`] is the dispatcher: it finds or makes the code for a pc, enters it, and turns what comes
-//! back into guest events. It compiles on first touch; [`Auto`](crate::auto::Auto) has it compile
-//! what is hot. `emit` holds a region's frame, the `lower_*` modules the instructions.
+//! [`Opt`] is the dispatcher of the engine `opt`: it finds or makes the code for a pc, enters it, and
+//! turns what comes back into guest events. What is not hot it interprets;
+//! [`Auto`](crate::auto::Auto) has compiled what is hot. `regions` is the store of both, `compile` and
+//! `background` do the work, `emit` holds a region's frame, the `lower_*` modules the instructions.
 
+mod background;
 mod compile;
+mod cover;
 mod emit;
 mod idiom;
 mod lower;
@@ -15,30 +18,34 @@ mod lower_field;
 mod lower_fp;
 mod lower_int;
 mod lower_mem;
+mod regions;
 mod translated;
 
-use std::collections::HashSet;
-use std::ops::Range;
-use std::time::Instant;
+use std::collections::HashMap;
 
 use axp_emu::cpu::{Exit, UnalignedPolicy, Vcpu};
 use axp_emu::engine::{Engine, EngineStats, Limit};
 use axp_emu::fp::Fpcr;
 use axp_emu::fp::fpcr::DYN_SHIFT;
 use axp_emu::isa::{Insn, Kind, Opcode, SINK};
-use axp_emu::mem::{Access, FaultKind, MemFault, PAGE_SIZE, SystemMap, WINDOW_SIZE, WindowKind};
+use axp_emu::mem::{SystemMap, WindowKind};
 
 use crate::abi::{ExitKind, axp_jit_enter, word};
-use crate::code::{Arena, CodeTable, Stack};
+use crate::code::Stack;
 use crate::fault::{self, Zone};
 use crate::profile::Translating;
-use crate::runtime::{Runtime, step_at_pc};
+use crate::runtime::Runtime;
+use crate::seen::Seen;
 
 pub use compile::{CompileError, Compiler};
 pub use emit::{Linker, Mode};
+pub(crate) use regions::{Answer, Regions, Wish};
 
-/// Bytes of host code after which everything is thrown away and made anew.
-const ARENA_SIZE: usize = 128 << 20;
+/// Arrivals at a pc that one region contains after which it becomes an entry of its own. Until then
+/// the interpreter goes on to the next entry.
+const PATIENCE: u32 = 500;
+/// One that no region contains has to wait for this part of it.
+const FRESH: u32 = 10;
 
 /// Whether compiled code performs this access itself, so that its success proves the address.
 pub(crate) fn is_access(insn: &Insn) -> bool {
@@ -53,76 +60,37 @@ pub(crate) fn is_access(insn: &Insn) -> bool {
     }
 }
 
-/// A region that has been compiled.
-#[derive(Debug)]
-struct Compiled {
-    entry: u64,
-    mode: Mode,
-    /// Executable address range.
-    code: (u64, u64),
-    /// Guest code it was made from: start, end, hash of the words.
-    ranges: Vec<(u64, u64, u64)>,
-    /// Code offset ranges of guest instructions.
-    pcs: Vec<(u32, u32, u64)>,
-    /// Where one load does the work of two: guest addresses of the first and the other.
-    merged: Vec<(u64, u64)>,
-    /// Guest blocks, for counts at faults.
-    blocks: Vec<(u64, u64)>,
-    /// Instructions that the code hands to the interpreter.
-    #[allow(clippy::vec_box, reason = "compiled code holds the addresses of the instructions")]
-    _kept: Vec<Box<Insn>>,
-}
-
 /// The engine `opt`.
 pub struct Opt {
-    compiler: Compiler,
-    arena: Arena,
+    regions: Regions,
     stack: Stack,
-    /// Code by mode; programs rarely use more than one.
-    tables: Tables,
-    regions: Vec<Compiled>,
-    /// Entries of which no region can be made.
-    refused: HashSet<u64>,
+    /// What the interpreter has executed.
+    seen: Seen,
+    /// Arrivals at entries that were not worth a region.
+    arrivals: HashMap<(Mode, u64), u32>,
+    patience: u32,
     runtime: Box<Runtime>,
     epoch: u64,
-    /// Changes whenever all code has been thrown away for want of room.
-    pub(crate) generation: u64,
-    stats: EngineStats,
-}
-
-/// A table for each mode in which code was compiled, at a place that its code knows.
-#[derive(Debug, Default)]
-struct Tables(Vec<(Mode, Box<CodeTable>)>);
-
-impl Tables {
-    fn get(&mut self, mode: Mode) -> Option<&mut CodeTable> {
-        self.0.iter_mut().find(|(m, _)| *m == mode).map(|(_, table)| &mut **table)
-    }
-
-    fn get_or_make(&mut self, mode: Mode) -> &mut CodeTable {
-        let at = self.0.iter().position(|(m, _)| *m == mode).unwrap_or_else(|| {
-            self.0.push((mode, Box::default()));
-            self.0.len() - 1
-        });
-        &mut self.0[at].1
-    }
 }
 
 impl Opt {
     /// The engine `opt`, with an empty code cache.
     pub fn new() -> Result<Self, CompileError> {
+        Self::with_patience(PATIENCE)
+    }
+
+    /// An engine that makes a region of what one contains already after this many arrivals, and of what
+    /// none contains after a tenth; with 0 it executes nothing but regions, where it can.
+    pub fn with_patience(patience: u32) -> Result<Self, CompileError> {
         fault::install();
         Ok(Opt {
-            compiler: Compiler::new()?,
-            arena: Arena::new(ARENA_SIZE)?,
+            regions: Regions::default(),
             stack: Stack::new()?,
-            tables: Tables::default(),
-            regions: Vec::new(),
-            refused: HashSet::new(),
+            seen: Seen::default(),
+            arrivals: HashMap::new(),
+            patience,
             runtime: Box::new(Runtime { vcpu: std::ptr::null_mut(), pending: None }),
             epoch: 0,
-            generation: 0,
-            stats: EngineStats::default(),
         })
     }
 
@@ -140,187 +108,45 @@ impl Opt {
         }
     }
 
-    /// Where region code lies.
-    pub(crate) fn code_range(&self) -> Range<u64> {
-        self.arena.range()
-    }
-
-    /// In a forked child: leaves the code memory that is shared with the parent. True if so.
-    pub(crate) fn renew_in_child(&mut self) -> bool {
-        let renewed = self.arena.renew_in_child();
-        if renewed {
-            self.clear();
-        }
-        renewed
-    }
-
-    /// Host code for `pc`, compiled if need be; `None` where the interpreter has to step.
-    pub(crate) fn code(&mut self, vcpu: &Vcpu, mode: Mode) -> Option<*const u8> {
+    /// Host code for `cpu.pc`, compiled if it is worth it; `None` where the interpreter has to step.
+    /// `arrived` says that control has not come from the instruction before.
+    fn code(&mut self, vcpu: &Vcpu, mode: Mode, arrived: bool) -> Option<*const u8> {
         let pc = vcpu.cpu.pc;
-        if let Some(table) = self.tables.get(mode)
-            && let Some(code) = table.lookup(pc)
-        {
+        if let Some(code) = self.regions.lookup(mode, pc) {
             return Some(code);
         }
-        if self.refused.contains(&pc) {
-            return None;
+        let patience = self.regions.patience(mode, pc, self.patience)?.max(self.patience / FRESH);
+        if patience != 0 {
+            if !arrived {
+                return None;
+            }
+            let arrivals = self.arrivals.entry((mode, pc)).or_default();
+            *arrivals += 1;
+            if *arrivals < patience {
+                return None;
+            }
+            *arrivals = 0;
         }
-        let start = Instant::now();
         let _phase = Translating::begin();
-        let code = self.compile(vcpu, mode);
-        self.stats.translate += start.elapsed();
-        match code {
-            Ok(Some(code)) => Some(code),
-            Ok(None) => {
-                self.refused.insert(pc);
-                None
-            }
-            Err(CompileError::Arena(_)) => {
-                self.clear();
-                self.generation += 1;
-                self.compile(vcpu, mode).ok().flatten()
-            }
-            Err(error) => {
-                tracing::debug!("region at {pc:#x}: {error}");
-                self.refused.insert(pc);
-                None
-            }
+        let seen = |pc| self.patience == 0 || self.seen.contains(pc);
+        match self.regions.request(vcpu, Wish { mode, later: false, least: 0, seen: &seen }) {
+            Answer::Code(code) => Some(code),
+            Answer::Later | Answer::Never => None,
         }
     }
 
-    fn compile(&mut self, vcpu: &Vcpu, mode: Mode) -> Result<Option<*const u8>, CompileError> {
-        let pc = vcpu.cpu.pc;
-        let region = crate::region::select(vcpu, pc, compile::REGION_LIMIT, !mode.counted);
-        if region.blocks[0].insns.is_empty() {
-            return Ok(None);
-        }
-        let table = self.tables.get_or_make(mode);
-        let code = self.compiler.compile(&region, mode, vcpu.model, table, &mut self.arena)?;
-        table.install(pc, code.start as *const u8, &mut self.arena)?;
-        let ranges = region.ranges();
-        let hashed =
-            ranges.iter().map(|&(s, e)| (s, e, hash_code(vcpu, mode.space, s, e))).collect();
-        self.stats.translations += 1;
-        self.stats.translated_instructions += region.len() as u64;
-        self.stats.code_bytes += code.end - code.start;
-        self.regions.push(Compiled {
-            entry: pc,
-            mode,
-            code: (code.start, code.end),
-            ranges: hashed,
-            pcs: code.pcs,
-            merged: code.merged,
-            blocks: region.blocks.iter().map(|b| (b.pc, b.end())).collect(),
-            _kept: code.kept,
-        });
-        Ok(Some(code.start as *const u8))
-    }
-
-    /// Throws all code away. Nobody is executing it: the dispatcher runs.
-    fn clear(&mut self) {
-        self.tables.0.clear();
-        self.regions.clear();
-        self.arena.clear();
-    }
-
-    /// Drops regions made from code in `[start, end)` that no longer reads the same, and says which.
-    pub(crate) fn revalidate(&mut self, vcpu: &Vcpu, start: u64, end: u64) -> Vec<(Mode, u64)> {
-        let mut dropped = Vec::new();
-        self.refused.clear();
-        for region in &mut self.regions {
-            let touched = region.ranges.iter().any(|&(s, e, _)| s < end && start < e);
-            let space = region.mode.space;
-            let same = |&(s, e, hash): &(u64, u64, u64)| hash_code(vcpu, space, s, e) == hash;
-            if touched && !region.ranges.iter().all(same) {
-                if let Some(table) = self.tables.get(region.mode) {
-                    table.remove(region.entry);
-                }
-                // The host code stays in place but is never entered again.
-                region.ranges.clear();
-                dropped.push((region.mode, region.entry));
-            }
-        }
-        dropped
-    }
-
-    /// Goes back to the instruction whose host access failed in a region, and says what the host
-    /// knows of the fault. The host does not always tell the address, nor where the datum starts.
-    pub(crate) fn find_fault(&self, vcpu: &mut Vcpu, mode: Mode) -> Exit {
-        let rip = vcpu.cpu.engine[word::FAULT_RIP];
-        let region = self.regions.iter().find(|r| (r.code.0..r.code.1).contains(&rip));
-        if let Some(region) = region {
-            let offset = (rip - region.code.0) as u32;
-            let at = region.pcs.partition_point(|&(_, end, _)| end <= offset);
-            if let Some(&(_, _, pc)) = region.pcs.get(at).filter(|p| p.0 <= offset) {
-                vcpu.cpu.pc = pc;
-                if mode.counted
-                    && let Some(&(_, end)) =
-                        region.blocks.iter().find(|&&(s, e)| (s..e).contains(&pc))
-                {
-                    vcpu.cpu.count -= (end - pc) / 4;
-                }
-            }
-        }
-        let va = vcpu.cpu.engine[word::FAULT_ADDR].wrapping_sub(vcpu.mem.host_base());
-        // Of two quadwords that are loaded at once the second faults alone if it lies in a page of its
-        // own; the host says so by naming that page's start.
-        let merged = region.and_then(|r| r.merged.iter().find(|m| m.0 == vcpu.cpu.pc));
-        if let Some(&(_, other)) = merged
-            && !mode.precise
-            && va % PAGE_SIZE == 0
-            && va.checked_sub(1).is_some_and(|before| vcpu.mem.region_at(before).is_some())
-        {
-            vcpu.cpu.pc = other;
-        }
-        let how = vcpu.cpu.engine[word::FAULT_WRITE];
-        let why = match vcpu.mem.region_at(va) {
-            _ if va >= WINDOW_SIZE => FaultKind::OutOfWindow,
-            Some(_) if how & 2 != 0 => FaultKind::BusError,
-            Some(_) => FaultKind::Protected,
-            None => FaultKind::Unmapped,
-        };
-        let access = if how & 1 != 0 { Access::Store } else { Access::Load };
-        Exit::Fault(MemFault { va, access, why })
-    }
-}
-
-/// FNV-1a over the words of a range of guest code; a fault ends it early.
-fn hash_code(vcpu: &Vcpu, space: u32, start: u64, end: u64) -> u64 {
-    let mut words = vec![0; (end - start) as usize / 4];
-    let mut done = 0;
-    while space != 0 && done < words.len() {
-        let Some(word) = vcpu.mem.fetch_in(space, start + 4 * done as u64) else { break };
-        words[done] = word;
-        done += 1;
-    }
-    while space == 0 && done < words.len() {
-        let n = vcpu.mem.fetch_words(start + 4 * done as u64, &mut words[done..]);
-        if n == 0 {
-            break;
-        }
-        done += n;
-    }
-    let step = |h: u64, w: &u32| (h ^ u64::from(*w)).wrapping_mul(0x100_0000_01b3);
-    words[..done].iter().fold(0xcbf2_9ce4_8422_2325 ^ done as u64, step)
-}
-
-impl Engine for Opt {
-    fn name(&self) -> &'static str {
-        "opt"
-    }
-
-    fn run(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
+    fn run_regions(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
         let mut mode = Opt::mode(vcpu, limit);
         vcpu.counted = mode.counted;
         let end = match limit {
             Limit::None => u64::MAX,
             Limit::Count(n) => vcpu.cpu.count.saturating_add(n),
         };
-        self.renew_in_child();
+        self.regions.renew_in_child();
         let epoch = vcpu.mem.exec_epoch();
         if epoch != self.epoch {
             self.epoch = epoch;
-            self.revalidate(vcpu, 0, u64::MAX);
+            self.regions.revalidate(vcpu, 0, u64::MAX);
         }
         self.runtime.vcpu = vcpu;
         let engine = &mut vcpu.cpu.engine;
@@ -330,6 +156,7 @@ impl Engine for Opt {
         engine[word::COUNT_LIMIT] = end;
         engine[word::WINDOW] = vcpu.mem.limit();
         engine[word::BASE] = vcpu.mem.host_base();
+        let mut arrived = true;
         loop {
             if vcpu.cpu.take_poll() {
                 return Exit::Poll;
@@ -338,14 +165,18 @@ impl Engine for Opt {
                 return Exit::Limit;
             }
             mode = Opt::mode(vcpu, limit);
-            let Some(code) = self.code(vcpu, mode) else {
-                match step_at_pc(vcpu) {
-                    Ok(()) => continue,
+            let Some(code) = self.code(vcpu, mode, arrived) else {
+                let next = vcpu.cpu.pc.wrapping_add(4);
+                self.seen.add(vcpu.cpu.pc, 1);
+                match self.regions.step(vcpu) {
+                    Ok(()) => arrived = vcpu.cpu.pc != next,
                     Err(exit) => return exit,
                 }
+                continue;
             };
+            arrived = true;
             let cpu = &raw mut *vcpu.cpu;
-            fault::enter(cpu, &[Zone::regions(self.arena.range())]);
+            fault::enter(cpu, &[Zone::regions(self.regions.code_range().unwrap_or_default())]);
             // SAFETY: `code` is a region of this arena, which only this engine changes and not
             // while it runs; the engine's words are set.
             let next = unsafe { axp_jit_enter(cpu, code) };
@@ -360,13 +191,13 @@ impl Engine for Opt {
                     if mode.counted && vcpu.cpu.count >= end {
                         return Exit::Limit;
                     }
-                    if let Err(exit) = step_at_pc(vcpu) {
+                    if let Err(exit) = self.regions.step(vcpu) {
                         return exit;
                     }
                 }
                 Some(ExitKind::Count) => {
                     while vcpu.cpu.count < end {
-                        if let Err(exit) = step_at_pc(vcpu) {
+                        if let Err(exit) = self.regions.step(vcpu) {
                             return exit;
                         }
                     }
@@ -378,13 +209,13 @@ impl Engine for Opt {
                     }
                 }
                 Some(ExitKind::HostFault) => {
-                    let fault = self.find_fault(vcpu, mode);
+                    let fault = self.regions.find_fault(vcpu, mode);
                     if !mode.precise {
                         return fault;
                     }
                     // With exact registers the interpreter says exactly what is wrong, or
                     // succeeds if another thread has mapped the page meanwhile.
-                    if let Err(exit) = step_at_pc(vcpu) {
+                    if let Err(exit) = self.regions.step(vcpu) {
                         return exit;
                     }
                 }
@@ -394,17 +225,29 @@ impl Engine for Opt {
             }
         }
     }
+}
+
+impl Engine for Opt {
+    fn name(&self) -> &'static str {
+        "opt"
+    }
+
+    fn run(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
+        let exit = self.run_regions(vcpu, limit);
+        self.regions.count_calls(vcpu);
+        exit
+    }
 
     fn invalidate(&mut self, start: u64, end: u64) {
         // Between two runs the processor that ran last is the one whose memory the code came from.
         // SAFETY: the pointer was taken from a live `&mut Vcpu` in `run`; `invalidate` is called
         // by the same driver loop, which still holds that processor.
         if let Some(vcpu) = unsafe { self.runtime.vcpu.as_ref() } {
-            self.revalidate(vcpu, start, end);
+            self.regions.revalidate(vcpu, start, end);
         }
     }
 
     fn stats(&self) -> EngineStats {
-        self.stats
+        self.regions.stats()
     }
 }

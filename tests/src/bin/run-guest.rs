@@ -10,12 +10,17 @@ use std::sync::Arc;
 
 use axp_emu::cpu::Vcpu;
 use axp_emu::engine::{Limit, Outcome, run};
+use axp_emu::interp::{Dispatch, Interpreter};
 use axp_emu::isa::CpuModel;
 use axp_emu::linux::{Linux, LinuxOptions, signal_name, signal_to_host};
 use axp_tests::engines::{ENGINES, EngineUnderTest};
 
 fn run_thread(engine: &EngineUnderTest, mut vcpu: Vcpu, mut linux: Linux) -> Outcome {
-    run(&mut *(engine.make)(), &mut linux, &mut vcpu, Limit::None)
+    let mut engine = match linux.process().is_sharing() {
+        true => Box::new(Interpreter::new(Dispatch::Threaded)),
+        false => (engine.make)(),
+    };
+    run(&mut *engine, &mut linux, &mut vcpu, Limit::None)
 }
 
 fn engine_named(name: &str) -> &'static EngineUnderTest {

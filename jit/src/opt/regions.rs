@@ -1,0 +1,489 @@
+//! The store of regions: has them compiled, at once or on the compiling thread, places their code, finds
+//! and drops it. [`Opt`](super::Opt) and [`Auto`](crate::auto::Auto) own one each.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::Instant;
+
+use axp_emu::cpu::{Exit, Vcpu};
+use axp_emu::engine::EngineStats;
+use axp_emu::isa::Insn;
+use axp_emu::mem::{Access, FaultKind, MemFault, PAGE_SIZE, WINDOW_SIZE};
+
+use super::background::{Done, Inbox, Service};
+use super::compile::{CompileError, Compiler, Job, Output, REGION_LIMIT};
+use super::cover::Cover;
+use super::emit::Mode;
+use crate::abi::word;
+use crate::code::{Arena, CodeTable, forks};
+use crate::profile::{self, Translating};
+use crate::region;
+use crate::runtime::step_at_pc;
+
+/// Bytes of host code after which everything is thrown away and made anew.
+const ARENA_SIZE: usize = 128 << 20;
+
+/// A region that has been compiled.
+#[derive(Debug)]
+struct Compiled {
+    entry: u64,
+    mode: Mode,
+    /// Executable address range.
+    code: Range<u64>,
+    /// Guest code it was made from: start, end, hash of the words. Empty once it has been dropped.
+    ranges: Vec<(u64, u64, u64)>,
+    /// Code offset ranges of guest instructions.
+    pcs: Vec<(u32, u32, u64)>,
+    /// Where one load does the work of two: guest addresses of the first and the other.
+    merged: Vec<(u64, u64)>,
+    /// Guest blocks, for counts at faults.
+    blocks: Vec<(u64, u64)>,
+    /// Those that count as covered by it.
+    covered: Vec<(u64, u64)>,
+    /// Instructions that the code hands to the interpreter.
+    #[allow(clippy::vec_box, reason = "compiled code holds the addresses of the instructions")]
+    _kept: Vec<Box<Insn>>,
+}
+
+/// What is known of one mode, at a place that its code knows; programs rarely use more than one.
+#[derive(Debug)]
+struct Space {
+    mode: Mode,
+    table: Box<CodeTable>,
+    cover: Cover,
+    /// Entries of which no region can be made.
+    refused: HashSet<u64>,
+    /// Entries that the compiling thread is at work on.
+    pending: HashSet<u64>,
+}
+
+/// What became of the wish for a region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// Here it is.
+    Code(*const u8),
+    /// It will arrive.
+    Later,
+    /// There is none.
+    Never,
+}
+
+/// How a region is asked for.
+pub struct Wish<'a> {
+    /// How it is to behave.
+    pub mode: Mode,
+    /// It may be compiled on the compiling thread.
+    pub later: bool,
+    /// Instructions below which a mere link between two jumps is not worth entering.
+    pub least: usize,
+    /// Which code has been executed: the region keeps to it.
+    pub seen: &'a dyn Fn(u64) -> bool,
+}
+
+/// All regions of one engine.
+pub struct Regions {
+    compiler: Option<Compiler>,
+    /// Made for the first region.
+    arena: Option<Arena>,
+    spaces: Vec<Space>,
+    /// By address of host code.
+    all: Vec<Compiled>,
+    service: Option<Arc<Service>>,
+    inbox: Arc<Inbox>,
+    /// Jobs ordered that have not been taken back.
+    ordered: usize,
+    forks: u64,
+    /// How often all code has been thrown away.
+    generation: u64,
+    stats: EngineStats,
+}
+
+impl Default for Regions {
+    fn default() -> Self {
+        Regions {
+            compiler: None,
+            arena: None,
+            spaces: Vec::new(),
+            all: Vec::new(),
+            service: None,
+            inbox: Arc::default(),
+            ordered: 0,
+            forks: forks(),
+            generation: 0,
+            stats: EngineStats::default(),
+        }
+    }
+}
+
+impl Regions {
+    /// Where region code lies, if there is any.
+    pub fn code_range(&self) -> Option<Range<u64>> {
+        self.arena.as_ref().map(Arena::range)
+    }
+
+    /// Changes whenever all code has been thrown away.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// What has been compiled, and how long the guest's thread was busy with it.
+    pub fn stats(&self) -> EngineStats {
+        self.stats
+    }
+
+    /// Has the interpreter execute the instruction at `cpu.pc`, which no region could.
+    pub fn step(&mut self, vcpu: &mut Vcpu) -> Result<(), Exit> {
+        let result = step_at_pc(vcpu);
+        self.stats.by_call += u64::from(result.is_ok());
+        result
+    }
+
+    /// Adds up what regions had done by calls.
+    pub fn count_calls(&mut self, vcpu: &mut Vcpu) {
+        self.stats.by_call += std::mem::take(&mut vcpu.cpu.engine[word::CALLS]);
+    }
+
+    /// In a forked child: leaves the code memory that is shared with the parent, and the compiling
+    /// thread, which stayed there. True if so.
+    pub fn renew_in_child(&mut self) -> bool {
+        if self.forks == forks() {
+            return false;
+        }
+        self.forks = forks();
+        self.leave_parent();
+        // Freeing would write to memory all over, which the host would have to copy for it.
+        std::mem::forget(std::mem::take(&mut self.spaces));
+        std::mem::forget(std::mem::take(&mut self.all));
+        if let Some(arena) = &mut self.arena {
+            arena.renew_in_child();
+        }
+        self.clear();
+        true
+    }
+
+    /// Leaves the parent's compiling thread alone: a thread that does not exist here may hold locks.
+    fn leave_parent(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.inbox));
+        std::mem::forget(self.service.take());
+        self.ordered = 0;
+    }
+
+    fn space(&mut self, mode: Mode) -> usize {
+        if let Some(at) = self.spaces.iter().position(|s| s.mode == mode) {
+            return at;
+        }
+        let (table, cover) = (Box::default(), Cover::default());
+        let (refused, pending) = (HashSet::new(), HashSet::new());
+        self.spaces.push(Space { mode, table, cover, refused, pending });
+        self.spaces.len() - 1
+    }
+
+    /// Host code for `pc`, if it has been compiled.
+    pub fn lookup(&self, mode: Mode, pc: u64) -> Option<*const u8> {
+        let space = self.spaces.iter().find(|s| s.mode == mode)?;
+        space.table.lookup(pc)
+    }
+
+    /// How often `pc` must be arrived at before a region is worth while, where that is `patience` for a
+    /// pc that one region contains; `None` if none can be made.
+    pub fn patience(&mut self, mode: Mode, pc: u64, patience: u32) -> Option<u32> {
+        let space = self.space(mode);
+        let space = &self.spaces[space];
+        (!space.refused.contains(&pc)).then(|| space.cover.patience(pc, patience))
+    }
+
+    /// Makes the region at `cpu.pc`.
+    pub fn request(&mut self, vcpu: &Vcpu, wish: Wish<'_>) -> Answer {
+        let (pc, mode) = (vcpu.cpu.pc, wish.mode);
+        if let Some(code) = self.lookup(mode, pc) {
+            return Answer::Code(code);
+        }
+        let space = self.space(mode);
+        if self.spaces[space].refused.contains(&pc) {
+            return Answer::Never;
+        }
+        if self.spaces[space].pending.contains(&pc) {
+            return Answer::Later;
+        }
+        let start = Instant::now();
+        let _phase = Translating::begin();
+        let answer = self.make(vcpu, &wish).unwrap_or_else(|error| {
+            if let CompileError::Arena(_) = error {
+                self.clear();
+            }
+            self.make(vcpu, &Wish { later: false, ..wish }).unwrap_or_else(|error| {
+                self.refuse(mode, pc, &error);
+                Answer::Never
+            })
+        });
+        self.stats.translate += start.elapsed();
+        answer
+    }
+
+    fn refuse(&mut self, mode: Mode, pc: u64, error: &CompileError) {
+        tracing::debug!("region at {pc:#x}: {error}");
+        let space = self.space(mode);
+        self.spaces[space].refused.insert(pc);
+    }
+
+    fn make(&mut self, vcpu: &Vcpu, wish: &Wish<'_>) -> Result<Answer, CompileError> {
+        let &Wish { mode, later, least, seen } = wish;
+        let pc = vcpu.cpu.pc;
+        let region = region::select(vcpu, pc, REGION_LIMIT, !mode.counted, seen);
+        let space = self.space(mode);
+        if region.blocks[0].insns.is_empty() || region.is_link() && region.len() < least {
+            self.spaces[space].refused.insert(pc);
+            return Ok(Answer::Never);
+        }
+        let ranges = region.ranges();
+        let hashed =
+            ranges.iter().map(|&(s, e)| (s, e, hash_code(vcpu, mode.space, s, e))).collect();
+        let table = &raw mut *self.spaces[space].table as u64;
+        let jump_cache = self.spaces[space].table.jump_cache() as u64;
+        let slots = HashMap::new();
+        let (model, generation) = (vcpu.model, self.generation);
+        let mut job =
+            Job { region, ranges: hashed, generation, mode, model, slots, jump_cache, table };
+        for pc in job.region.exits().collect::<Vec<_>>() {
+            self.add_slot(&mut job, pc)?;
+        }
+        if later && self.order(&mut job) {
+            self.spaces[space].pending.insert(pc);
+            return Ok(Answer::Later);
+        }
+        let output = self.compile(&mut job)?;
+        let code = self.install(job, output)?;
+        Ok(Answer::Code(code))
+    }
+
+    fn add_slot(&mut self, job: &mut Job, pc: u64) -> Result<(), CompileError> {
+        let space = self.space(job.mode);
+        let arena = match &mut self.arena {
+            Some(arena) => arena,
+            none => none.insert(Arena::new(ARENA_SIZE)?),
+        };
+        let slot = self.spaces[space].table.slot(pc, arena)?;
+        job.slots.insert(pc, slot as u64);
+        Ok(())
+    }
+
+    /// Hands a job to the compiling thread; false if there is none.
+    fn order(&mut self, job: &mut Job) -> bool {
+        if self.service.is_none() {
+            self.service = Service::get().inspect_err(|error| tracing::debug!("{error}")).ok();
+        }
+        let Some(service) = &self.service else { return false };
+        let empty = Job {
+            region: region::Region { blocks: Vec::new() },
+            ranges: Vec::new(),
+            slots: HashMap::new(),
+            ..*job
+        };
+        service.order(std::mem::replace(job, empty), &self.inbox);
+        self.ordered += 1;
+        true
+    }
+
+    fn compile(&mut self, job: &mut Job) -> Result<Output, CompileError> {
+        loop {
+            let compiler = match &mut self.compiler {
+                Some(compiler) => compiler,
+                none => none.insert(Compiler::new()?),
+            };
+            match compiler.compile(job) {
+                Err(CompileError::Slot(pc)) => self.add_slot(job, pc)?,
+                result => return result,
+            }
+        }
+    }
+
+    /// Places compiled code and lets control reach it.
+    fn install(&mut self, job: Job, output: Output) -> Result<*const u8, CompileError> {
+        let space = self.space(job.mode);
+        let arena = match &mut self.arena {
+            Some(arena) => arena,
+            none => none.insert(Arena::new(ARENA_SIZE)?),
+        };
+        let Job { region, ranges, mode, .. } = job;
+        let start = arena.place(&output.bytes, output.align, output.anchor)?;
+        let entry = region.entry();
+        profile::note("opt", entry, start as u64, &output.bytes, || {
+            output.pcs.iter().map(|&(at, _, pc)| (at, pc)).collect()
+        });
+        let space = &mut self.spaces[space];
+        space.table.install(entry, start, arena)?;
+        space.table.stock(arena)?;
+        let covered = Cover::of(&region);
+        space.cover.add(&covered);
+        self.stats.translations += 1;
+        self.stats.translated_instructions += region.len() as u64;
+        self.stats.code_bytes += output.bytes.len() as u64;
+        self.all.push(Compiled {
+            entry,
+            mode,
+            code: start as u64..start as u64 + output.bytes.len() as u64,
+            ranges,
+            pcs: output.pcs,
+            merged: output.merged,
+            blocks: region.blocks.iter().map(|b| (b.pc, b.end())).collect(),
+            covered,
+            _kept: output.kept,
+        });
+        Ok(start)
+    }
+
+    /// Whether the compiling thread has jobs of this engine.
+    pub fn waits(&self) -> bool {
+        self.ordered != 0
+    }
+
+    /// As [`Inbox::listen`].
+    pub fn listen(&self, poll: Option<&AtomicU32>) {
+        self.inbox.listen(poll);
+    }
+
+    /// Places what the compiling thread has done: gives entries and their code, or none where there is
+    /// no region after all, since the guest's code is another by now.
+    pub fn collect(&mut self, vcpu: &Vcpu) -> Vec<(Mode, u64, Option<*const u8>)> {
+        let start = Instant::now();
+        let done = self.inbox.take();
+        let mut installed = Vec::with_capacity(done.len());
+        for Done { mut job, result, elapsed } in done {
+            self.ordered -= 1;
+            self.stats.background += elapsed;
+            let (mode, entry) = (job.mode, job.region.entry());
+            let space = self.space(mode);
+            // If all code has been thrown away meanwhile, the job's slots are gone.
+            if job.generation != self.generation {
+                continue;
+            }
+            self.spaces[space].pending.remove(&entry);
+            let code = match result {
+                _ if !job.ranges.iter().all(|r| is_same(vcpu, mode.space, r)) => None,
+                Ok(output) => self.install(job, output).map_err(|_| self.clear()).ok(),
+                Err(CompileError::Slot(pc)) => {
+                    if self.add_slot(&mut job, pc).is_ok() && self.order(&mut job) {
+                        self.spaces[space].pending.insert(entry);
+                        continue;
+                    }
+                    None
+                }
+                Err(error) => {
+                    self.refuse(mode, entry, &error);
+                    None
+                }
+            };
+            installed.push((mode, entry, code));
+        }
+        self.stats.translate += start.elapsed();
+        installed
+    }
+
+    /// Throws all code away. Nobody is executing it: the dispatcher runs.
+    fn clear(&mut self) {
+        self.generation += 1;
+        self.spaces.clear();
+        self.all.clear();
+        if let Some(arena) = &mut self.arena {
+            arena.clear();
+        }
+    }
+
+    /// Drops regions made from code in `[start, end)` that no longer reads the same, and says which.
+    pub fn revalidate(&mut self, vcpu: &Vcpu, start: u64, end: u64) -> Vec<(Mode, u64)> {
+        let mut dropped = Vec::new();
+        self.spaces.iter_mut().for_each(|s| s.refused.clear());
+        for region in &mut self.all {
+            let touched = region.ranges.iter().any(|&(s, e, _)| s < end && start < e);
+            let space = region.mode.space;
+            if touched && !region.ranges.iter().all(|r| is_same(vcpu, space, r)) {
+                if let Some(space) = self.spaces.iter_mut().find(|s| s.mode == region.mode) {
+                    space.table.remove(region.entry);
+                    space.cover.remove(&region.covered);
+                }
+                // The host code stays in place but is never entered again.
+                region.ranges.clear();
+                dropped.push((region.mode, region.entry));
+            }
+        }
+        dropped
+    }
+
+    /// Goes back to the instruction whose host access failed in a region, and says what the host
+    /// knows of the fault. The host does not always tell the address, nor where the datum starts.
+    pub fn find_fault(&self, vcpu: &mut Vcpu, mode: Mode) -> Exit {
+        let rip = vcpu.cpu.engine[word::FAULT_RIP];
+        let at = self.all.partition_point(|r| r.code.end <= rip);
+        let region = self.all.get(at).filter(|r| r.code.contains(&rip));
+        if let Some(region) = region {
+            let offset = (rip - region.code.start) as u32;
+            let at = region.pcs.partition_point(|&(_, end, _)| end <= offset);
+            if let Some(&(_, _, pc)) = region.pcs.get(at).filter(|p| p.0 <= offset) {
+                vcpu.cpu.pc = pc;
+                if mode.counted
+                    && let Some(&(_, end)) =
+                        region.blocks.iter().find(|&&(s, e)| (s..e).contains(&pc))
+                {
+                    vcpu.cpu.count -= (end - pc) / 4;
+                }
+            }
+        }
+        let va = vcpu.cpu.engine[word::FAULT_ADDR].wrapping_sub(vcpu.mem.host_base());
+        // Of two quadwords that are loaded at once the second faults alone if it lies in a page of its
+        // own; the host says so by naming that page's start.
+        let merged = region.and_then(|r| r.merged.iter().find(|m| m.0 == vcpu.cpu.pc));
+        if let Some(&(_, other)) = merged
+            && !mode.precise
+            && va % PAGE_SIZE == 0
+            && va.checked_sub(1).is_some_and(|before| vcpu.mem.region_at(before).is_some())
+        {
+            vcpu.cpu.pc = other;
+        }
+        let how = vcpu.cpu.engine[word::FAULT_WRITE];
+        let why = match vcpu.mem.region_at(va) {
+            _ if va >= WINDOW_SIZE => FaultKind::OutOfWindow,
+            Some(_) if how & 2 != 0 => FaultKind::BusError,
+            Some(_) => FaultKind::Protected,
+            None => FaultKind::Unmapped,
+        };
+        let access = if how & 1 != 0 { Access::Store } else { Access::Load };
+        Exit::Fault(MemFault { va, access, why })
+    }
+}
+
+impl Drop for Regions {
+    fn drop(&mut self) {
+        if self.forks == forks() {
+            // After a panic the engine may not have done it.
+            self.listen(None);
+        } else {
+            self.leave_parent();
+        }
+    }
+}
+
+fn is_same(vcpu: &Vcpu, space: u32, &(start, end, hash): &(u64, u64, u64)) -> bool {
+    hash_code(vcpu, space, start, end) == hash
+}
+
+/// FNV-1a over the words of a range of guest code; a fault ends it early.
+fn hash_code(vcpu: &Vcpu, space: u32, start: u64, end: u64) -> u64 {
+    let mut words = vec![0; (end - start) as usize / 4];
+    let mut done = 0;
+    while space != 0 && done < words.len() {
+        let Some(word) = vcpu.mem.fetch_in(space, start + 4 * done as u64) else { break };
+        words[done] = word;
+        done += 1;
+    }
+    while space == 0 && done < words.len() {
+        let n = vcpu.mem.fetch_words(start + 4 * done as u64, &mut words[done..]);
+        if n == 0 {
+            break;
+        }
+        done += n;
+    }
+    let step = |h: u64, w: &u32| (h ^ u64::from(*w)).wrapping_mul(0x100_0000_01b3);
+    words[..done].iter().fold(0xcbf2_9ce4_8422_2325 ^ done as u64, step)
+}
