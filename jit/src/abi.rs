@@ -58,8 +58,16 @@ pub mod word {
     pub const PLACES: usize = 12;
     /// One more than the number of the place of the last indirect jump, with heat only.
     pub const JUMP_PLACE: usize = 13;
+    /// Low half: the SSE control register of compiled code; high half: that of Rust code.
+    pub const MXCSR: usize = 17;
     /// Top of the stack that regions run on.
     pub const STACK_TOP: usize = 16;
+    /// Host floating-point exceptions since [`FPE_SINCE`]; high half: how often there were too many.
+    pub const FPE_COUNT: usize = 18;
+    /// When the count began.
+    pub const FPE_SINCE: usize = 19;
+    /// When host exceptions may be unmasked again; 0 while they may.
+    pub const FPE_UNTIL: usize = 20;
 }
 
 /// Why a region returned [`STOPPED`]; `Cpu::pc` is set in each case.
@@ -153,6 +161,7 @@ global_asm!(
     "sub rsp, 8",
     "mov [rdi + {host_sp}], rsp",
     "mov rsp, [rdi + {stack_top}]",
+    "ldmxcsr [rdi + {mxcsr}]",
     "mov rbx, rdi",
     "mov rax, rsi",
     "mov rsi, [rdi + 8*30]",
@@ -167,6 +176,7 @@ global_asm!(
     "mov [rbx + 8*0], rdi",
     "mov [rbx + 8*26], r8",
     "mov [rbx + 8*9], r9",
+    "ldmxcsr [rbx + {mxcsr} + 4]",
     "mov rsp, [rbx + {host_sp}]",
     "2:",
     "add rsp, 8",
@@ -179,12 +189,14 @@ global_asm!(
     "ret",
     ".globl axp_jit_unwind",
     "axp_jit_unwind:",
+    "ldmxcsr [rdi + {mxcsr} + 4]",
     "mov rsp, [rdi + {host_sp}]",
     "mov eax, {stopped}",
     "jmp 2b",
     host_sp = const word_offset(word::HOST_SP),
     stack_top = const word_offset(word::STACK_TOP),
     stopped = const STOPPED,
+    mxcsr = const word_offset(word::MXCSR),
 );
 
 // Host functions are called through `axp_jit_helper`, which takes the function in R8 and the Cpu
@@ -207,8 +219,10 @@ global_asm!(
     ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
     "movups [rsp + 16*\\n], xmm\\n",
     ".endr",
+    "ldmxcsr [r9 + {mxcsr} + 4]",
     "call r8",
     "mov r9, [rsp + 256]",
+    "ldmxcsr [r9 + {mxcsr}]",
     "mov [r9 + {result}], rax",
     "mov [r9 + {result} + 8], rdx",
     ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
@@ -226,6 +240,7 @@ global_asm!(
     "pop rax",
     "ret",
     result = const word_offset(word::RESULT),
+    mxcsr = const word_offset(word::MXCSR),
 );
 
 const _: () = assert!(offset_of!(Cpu, r) == 0);

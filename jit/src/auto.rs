@@ -51,7 +51,7 @@ impl Auto {
             // The templates are gone as well, and with them what was installed.
             self.installed.clear();
         }
-        self.baseline.set_regions(self.opt.code_range());
+        self.baseline.set_regions(self.opt.code_range(), self.opt.fp_sites());
         let epoch = vcpu.mem.exec_epoch();
         if epoch != self.epoch {
             self.epoch = epoch;

@@ -8,7 +8,7 @@
 //! * [`code`]: the arena and the tables that lead into it
 //! * [`region`], [`analysis`]: what is translated together, and what is known about it
 //! * [`baseline`], [`opt`], [`auto`]: the engines
-//! * `runtime`, `fault`: what compiled code calls, and what happens when it faults
+//! * `runtime`, `fault`, `fpu`: what compiled code calls, and what happens when it faults
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("axp-jit emits code for x86-64 Linux");
@@ -19,6 +19,7 @@ pub mod auto;
 pub mod baseline;
 pub mod code;
 mod fault;
+mod fpu;
 pub mod opt;
 pub mod region;
 mod runtime;

@@ -7,10 +7,12 @@
 mod compile;
 mod emit;
 mod idiom;
+mod keep;
 mod lower;
 mod lower_branch;
 mod lower_byte;
 mod lower_fp;
+mod lower_fp_direct;
 mod lower_int;
 mod lower_mem;
 
@@ -28,6 +30,7 @@ use axp_emu::mem::{Access, FaultKind, MemFault, WINDOW_SIZE, WindowKind};
 use crate::abi::{ExitKind, axp_jit_enter, word};
 use crate::code::{Arena, CodeTable, Stack};
 use crate::fault::{self, Zone};
+use crate::fpu::{self, FpSites};
 use crate::runtime::{Runtime, step_at_pc};
 
 pub use compile::{CompileError, Compiler};
@@ -75,6 +78,7 @@ pub struct Opt {
     /// Code by mode; programs rarely use more than one.
     tables: Tables,
     regions: Vec<Compiled>,
+    fp_sites: Box<FpSites>,
     /// Entries of which no region can be made.
     refused: HashSet<u64>,
     runtime: Box<Runtime>,
@@ -112,6 +116,7 @@ impl Opt {
             stack: Stack::new()?,
             tables: Tables::default(),
             regions: Vec::new(),
+            fp_sites: Box::default(),
             refused: HashSet::new(),
             runtime: Box::new(Runtime { vcpu: std::ptr::null_mut(), pending: None }),
             epoch: 0,
@@ -121,19 +126,26 @@ impl Opt {
     }
 
     pub(crate) fn mode(vcpu: &Vcpu, limit: Limit) -> Mode {
+        let exact_fp = vcpu.cpu.fpcr & (Fpcr::DNOD | Fpcr::DNZ).bits() != Fpcr::DNOD.bits();
         Mode {
             counted: limit != Limit::None,
             based: vcpu.mem.kind() != WindowKind::Identity,
             precise: vcpu.precise,
             strict: vcpu.unaligned == UnalignedPolicy::Trap,
-            exact_fp: vcpu.cpu.fpcr & (Fpcr::DNOD | Fpcr::DNZ).bits() != Fpcr::DNOD.bits(),
+            exact_fp,
             dynamic_nearest: vcpu.cpu.fpcr >> DYN_SHIFT & 3 == 2,
+            unmasked: !exact_fp && fpu::wanted(&vcpu.cpu),
         }
     }
 
     /// Where region code lies.
     pub(crate) fn code_range(&self) -> Range<u64> {
         self.arena.range()
+    }
+
+    /// Which floating-point instructions that code does; in place as long as the engine.
+    pub(crate) fn fp_sites(&self) -> *const FpSites {
+        &raw const *self.fp_sites
     }
 
     /// In a forked child: leaves the code memory that is shared with the parent. True if so.
@@ -192,6 +204,7 @@ impl Opt {
         self.stats.translations += 1;
         self.stats.translated_instructions += region.len() as u64;
         self.stats.code_bytes += code.end - code.start;
+        self.fp_sites.add(code.start, code.end, code.fp_sites);
         self.regions.push(Compiled {
             entry: pc,
             mode,
@@ -208,6 +221,7 @@ impl Opt {
     fn clear(&mut self) {
         self.tables.0.clear();
         self.regions.clear();
+        self.fp_sites.clear();
         self.arena.clear();
     }
 
@@ -282,6 +296,7 @@ impl Engine for Opt {
     }
 
     fn run(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
+        fpu::reconsider(&mut vcpu.cpu);
         let mut mode = Opt::mode(vcpu, limit);
         vcpu.counted = mode.counted;
         let end = match limit {
@@ -316,8 +331,9 @@ impl Engine for Opt {
                     Err(exit) => return exit,
                 }
             };
+            vcpu.cpu.engine[word::MXCSR] = fpu::control(mode.unmasked);
             let cpu = &raw mut *vcpu.cpu;
-            fault::enter(cpu, &[Zone::regions(self.arena.range())]);
+            fault::enter(cpu, &[Zone::regions(self.arena.range(), self.fp_sites())]);
             // SAFETY: `code` is a region of this arena, which only this engine changes and not
             // while it runs; the engine's words are set.
             let next = unsafe { axp_jit_enter(cpu, code) };
