@@ -70,9 +70,14 @@ impl Cpu {
         self.poll.store(1, Ordering::Release);
     }
 
+    /// Has compiled code return to its dispatcher at its next poll, and the engine go on.
+    pub fn request_look(&self) {
+        self.poll.fetch_or(2, Ordering::Release);
+    }
+
     /// Takes back a poll request; true if there was one.
     pub fn take_poll(&self) -> bool {
-        self.poll.swap(0, Ordering::Acquire) != 0
+        self.poll.swap(0, Ordering::Acquire) & 1 != 0
     }
 }
 

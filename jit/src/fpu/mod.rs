@@ -102,7 +102,7 @@ fn count(cpu: &mut Cpu) {
         if now - cpu.engine[word::FPE_SINCE] < BURST * WORTH {
             cpu.engine[word::FPE_UNTIL] = now + (REST << bursts);
             bursts = MOST.min(bursts + 1);
-            cpu.request_poll();
+            cpu.request_look();
         }
     }
     cpu.engine[word::FPE_COUNT] = bursts << 32 | faults;

@@ -41,3 +41,23 @@ impl FpSites {
         (site.0 <= offset).then_some(&site.2)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axp_emu::isa::decode;
+
+    #[test]
+    fn a_site_is_found_at_its_bytes_and_nowhere_else() {
+        let insn = decode(0x5be0_b40a).expect("addt/su or the like");
+        let mut sites = FpSites::default();
+        sites.add(2000, 2100, vec![(0, 4, insn)]);
+        sites.add(1000, 1100, vec![(8, 12, insn), (20, 24, insn)]);
+        let found = |rip| sites.find(rip).is_some();
+        let hits: Vec<u64> = (990..2110).filter(|&rip| found(rip)).collect();
+        let expected: Vec<u64> = (1008..1012).chain(1020..1024).chain(2000..2004).collect();
+        assert_eq!(hits, expected);
+        sites.clear();
+        assert!(sites.find(1008).is_none());
+    }
+}
