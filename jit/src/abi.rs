@@ -64,6 +64,14 @@ pub mod word {
     pub const CALLS: usize = 18;
     /// The same of baseline code.
     pub const BASELINE_CALLS: usize = 19;
+    /// Low half: the SSE control register of compiled code; high half: that of Rust code.
+    pub const MXCSR: usize = 20;
+    /// Host floating-point exceptions since [`FPE_SINCE`]; high half: how often there were too many.
+    pub const FPE_COUNT: usize = 21;
+    /// When the count began.
+    pub const FPE_SINCE: usize = 22;
+    /// When host exceptions may be unmasked again; 0 while they may.
+    pub const FPE_UNTIL: usize = 23;
 }
 
 /// Why a region returned [`STOPPED`]; `Cpu::pc` is set in each case.
@@ -146,6 +154,7 @@ global_asm!(
     "sub rsp, 8",
     "mov [rdi + {host_sp}], rsp",
     "mov rsp, [rdi + {stack_top}]",
+    "ldmxcsr [rdi + {mxcsr}]",
     "mov rbx, rdi",
     "mov rax, rsi",
     "mov rsi, [rdi + 8*30]",
@@ -160,6 +169,7 @@ global_asm!(
     "mov [rbx + 8*0], rdi",
     "mov [rbx + 8*26], r8",
     "mov [rbx + 8*9], r9",
+    "ldmxcsr [rbx + {mxcsr} + 4]",
     "mov rsp, [rbx + {host_sp}]",
     "2:",
     "add rsp, 8",
@@ -172,12 +182,14 @@ global_asm!(
     "ret",
     ".globl axp_jit_unwind",
     "axp_jit_unwind:",
+    "ldmxcsr [rdi + {mxcsr} + 4]",
     "mov rsp, [rdi + {host_sp}]",
     "mov eax, {stopped}",
     "jmp 2b",
     host_sp = const word_offset(word::HOST_SP),
     stack_top = const word_offset(word::STACK_TOP),
     stopped = const STOPPED,
+    mxcsr = const word_offset(word::MXCSR),
 );
 
 // Host functions are called through `axp_jit_helper`, which takes the function in R8 and the Cpu
@@ -201,8 +213,10 @@ global_asm!(
     ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
     "movups [rsp + 16*\\n], xmm\\n",
     ".endr",
+    "ldmxcsr [r9 + {mxcsr} + 4]",
     "call r8",
     "mov r9, [rsp + 256]",
+    "ldmxcsr [r9 + {mxcsr}]",
     "mov [r9 + {result}], rax",
     "mov [r9 + {result} + 8], rdx",
     ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
@@ -221,6 +235,7 @@ global_asm!(
     "ret",
     result = const word_offset(word::RESULT),
     calls = const word_offset(word::CALLS),
+    mxcsr = const word_offset(word::MXCSR),
 );
 
 const _: () = assert!(offset_of!(Cpu, r) == 0);

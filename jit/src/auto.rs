@@ -157,7 +157,7 @@ impl Auto {
     }
 
     fn install(&mut self, mode: Mode, pc: u64, code: *const u8) {
-        self.baseline.set_regions(self.regions.code_range());
+        self.baseline.set_regions(self.regions.code_range(), self.regions.fp_sites());
         // SAFETY: the region stays in place until `regions` throws its code away or revalidates it,
         // after which the entry is removed before anything runs.
         match unsafe { self.baseline.install_entry(mode, pc, code) } {

@@ -8,6 +8,7 @@ use axp_emu::cpu::Cpu;
 use axp_emu::mem::{HostContext, HostFault, register_resolver};
 
 use crate::abi::{ExitKind, axp_jit_unwind, word};
+use crate::fpu::{self, FpSites};
 
 thread_local! {
     /// The processor whose compiled code this thread is executing, and where that code lies.
@@ -23,19 +24,27 @@ pub struct Zone {
     end: u64,
     /// Host code that leaves; 0 for [`axp_jit_unwind`], which needs the processor in RDI.
     unwind: u64,
+    /// Which floating-point instructions the code does; null where it does not depend on it.
+    sites: *const FpSites,
 }
 
 impl Zone {
-    const EMPTY: Zone = Zone { start: 0, end: 0, unwind: 0 };
+    const EMPTY: Zone = Zone { start: 0, end: 0, unwind: 0, sites: std::ptr::null() };
 
-    /// Regions of the optimising tier.
-    pub fn regions(code: Range<u64>) -> Zone {
-        Zone { start: code.start, end: code.end, unwind: 0 }
+    /// Regions of the optimising tier, which keeps `sites` in place while they run.
+    pub fn regions(code: Range<u64>, sites: *const FpSites) -> Zone {
+        Zone { start: code.start, end: code.end, unwind: 0, sites }
+    }
+
+    /// The floating-point instructions in this code.
+    pub fn sites(&self) -> Option<&FpSites> {
+        // SAFETY: null, or in place and unchanged while compiled code runs.
+        unsafe { self.sites.as_ref() }
     }
 
     /// Code that is left through `unwind` with its host registers as they are.
     pub fn with_unwind(code: Range<u64>, unwind: u64) -> Zone {
-        Zone { start: code.start, end: code.end, unwind }
+        Zone { start: code.start, end: code.end, unwind, sites: std::ptr::null() }
     }
 }
 
@@ -47,6 +56,7 @@ pub fn install() {
             tracing::error!("no room for the fault resolver of compiled code");
         }
     });
+    fpu::install();
 }
 
 /// Compiled code of `cpu` in at most two zones is about to run on this thread.
@@ -61,15 +71,20 @@ pub fn leave() {
     RUNNING.set(IDLE);
 }
 
+/// If `rip` is in the compiled code that this thread is executing, whose code and in which zone: in a
+/// signal handler, `enter` was given a processor that lives until `leave`, and nobody else uses it.
+pub fn running(rip: u64) -> Option<(*mut Cpu, Zone)> {
+    let (cpu, zones) = RUNNING.get();
+    let zone = zones.into_iter().find(|z| (z.start..z.end).contains(&rip));
+    zone.filter(|_| !cpu.is_null()).map(|zone| (cpu, zone))
+}
+
 /// Runs in the signal handler: touches thread-locals without destructors and the processor only.
 fn resolve(fault: &HostFault, context: &mut HostContext) -> bool {
     const RDI: usize = 7;
-    let (cpu, zones) = RUNNING.get();
     let rip = context.rip();
-    let zone = zones.iter().find(|z| (z.start..z.end).contains(&rip));
-    let Some(zone) = zone.filter(|_| !cpu.is_null()) else { return false };
-    // SAFETY: `enter` was given a processor that lives until `leave`, and its thread is this one,
-    // stopped at an instruction of compiled code.
+    let Some((cpu, zone)) = running(rip) else { return false };
+    // SAFETY: as `running` promises.
     let engine = unsafe { &mut (*cpu).engine };
     engine[word::EXIT] = ExitKind::HostFault as u64;
     engine[word::FAULT_RIP] = rip;

@@ -9,7 +9,7 @@
 //! * [`region`], [`analysis`]: what is translated together, and what is known about it
 //! * [`baseline`], [`opt`], [`auto`]: the engines
 //! * [`profile`]: sampling, and which host code is whose
-//! * `runtime`, `fault`: what compiled code calls, and what happens when it faults
+//! * `runtime`, `fault`, `fpu`: what compiled code calls, and what happens when it faults
 //! * `seen`: which code has been executed
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
@@ -23,6 +23,7 @@ pub mod code;
 pub mod divide;
 mod fault;
 mod fields;
+mod fpu;
 pub mod opt;
 pub mod profile;
 pub mod region;

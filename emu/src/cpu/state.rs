@@ -39,7 +39,7 @@ pub struct Cpu {
     pub count: u64,
     /// Words that the running engine keeps beside the registers, so that its host code reaches
     /// them from the same pointer. Their meaning is the engine's own.
-    pub engine: [u64; 20],
+    pub engine: [u64; 24],
     /// The other quadword of the 16-byte lock range, as LDx_L read it.
     pub lock_other: u64,
 }
@@ -58,7 +58,7 @@ impl Default for Cpu {
             lock_value: 0,
             intr_flag: 0,
             count: 0,
-            engine: [0; 20],
+            engine: [0; 24],
             lock_other: 0,
         }
     }
@@ -71,13 +71,18 @@ impl Cpu {
 
     /// Asks the engine that runs this processor to return [`Exit::Poll`](super::Exit::Poll).
     pub fn request_poll(&self) {
-        self.poll.store(1, Ordering::Release);
+        self.poll.fetch_or(1, Ordering::Release);
+    }
+
+    /// Has compiled code return to its dispatcher at its next poll, and the engine go on.
+    pub fn request_look(&self) {
+        self.poll.fetch_or(Self::POLL_ENGINE, Ordering::Release);
     }
 
     /// Takes back a poll request; true if there was one.
     pub fn take_poll(&self) -> bool {
         // Mostly there is none, and a plain load is cheaper than an exchange.
-        self.poll.load(Ordering::Relaxed) != 0 && self.poll.swap(0, Ordering::Acquire) != 0
+        self.poll.load(Ordering::Relaxed) != 0 && self.poll.swap(0, Ordering::Acquire) & 1 != 0
     }
 }
 

@@ -70,6 +70,16 @@ impl HostContext {
         self.set_greg(libc::REG_RIP, value as i64);
     }
 
+    /// The flags of the integer unit.
+    pub fn rflags(&self) -> u64 {
+        self.greg(libc::REG_EFL) as u64
+    }
+
+    /// Sets the flags of the integer unit.
+    pub fn set_rflags(&mut self, value: u64) {
+        self.set_greg(libc::REG_EFL, value as i64);
+    }
+
     /// Whether the fault is a page fault of a store.
     pub(super) fn is_write(&self) -> bool {
         self.greg(libc::REG_TRAPNO) == TRAP_PAGE_FAULT && self.greg(libc::REG_ERR) & ERR_WRITE != 0

@@ -34,6 +34,7 @@ use crate::abi::{ExitKind, word};
 use crate::analysis::Bounds;
 use crate::code::{Arena, ArenaError, Stack};
 use crate::fault::{self, Zone};
+use crate::fpu::{self, FpSites};
 use crate::opt::{Mode, Opt};
 use crate::profile::{self, Translating};
 use crate::runtime::{Runtime, step_at_pc};
@@ -144,7 +145,7 @@ pub struct Baseline {
     /// What was ever translated, with heat only.
     seen: Seen,
     /// Where regions lie that entries were installed for.
-    regions: Option<Range<u64>>,
+    regions: Option<Zone>,
     /// How often everything was thrown away.
     generation: u64,
     /// Log host code as bytes.
@@ -232,8 +233,8 @@ impl Baseline {
     }
 
     /// Where the code lies that `install_entry` is given, for faults in it.
-    pub fn set_regions(&mut self, code: Option<Range<u64>>) {
-        self.regions = code;
+    pub(crate) fn set_regions(&mut self, code: Option<Range<u64>>, sites: *const FpSites) {
+        self.regions = code.map(|code| Zone::regions(code, sites));
     }
 
     /// Sends control that arrives at `pc` to a region (`abi`) compiled for the same mode.
@@ -450,10 +451,11 @@ impl Baseline {
     fn enter(&self, vcpu: &mut Vcpu, space: usize, code: u64) -> u64 {
         vcpu.cpu.engine[word::JUMPS] = self.spaces[space].1.jump_cache();
         vcpu.cpu.engine[word::PLACES] = self.places.as_ptr() as u64;
+        vcpu.cpu.engine[word::MXCSR] = fpu::control(self.spaces[space].0.unmasked);
         let cpu = &raw mut *vcpu.cpu;
         let own = Zone::with_unwind(self.arena.range(), self.stubs.unwind);
         match &self.regions {
-            Some(regions) => fault::enter(cpu, &[own, Zone::regions(regions.clone())]),
+            Some(regions) => fault::enter(cpu, &[own, *regions]),
             None => fault::enter(cpu, &[own]),
         }
         // SAFETY: the stub was made as a function of this type; `code` is an entry of this arena,
@@ -480,6 +482,7 @@ impl Baseline {
 
     fn run_units(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Stop {
         vcpu.cpu.pc &= !3;
+        fpu::reconsider(&mut vcpu.cpu);
         let mut mode = Opt::mode(vcpu, limit);
         vcpu.counted = mode.counted;
         let end = match limit {

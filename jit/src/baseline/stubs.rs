@@ -125,6 +125,7 @@ impl Stubs {
             ; sub rsp, 8
             ; mov [rdi + abi::word_offset(word::HOST_SP)], rsp
             ; mov rsp, [rdi + abi::word_offset(word::STACK_TOP)]
+            ; ldmxcsr [rdi + abi::word_offset(word::MXCSR)]
             ; lea rbp, [rdi + BIAS]
             ; mov rax, rsi
         );
@@ -138,6 +139,7 @@ impl Stubs {
         m.save();
         let leave_saved = m.here();
         dynasm!(m.asm ; .arch x64
+            ; ldmxcsr [DWORD rbp + word_disp(word::MXCSR) + 4]
             ; mov rsp, [DWORD rbp + word_disp(word::HOST_SP)]
             ; add rsp, 8
             ; pop r15 ; pop r14 ; pop r13 ; pop r12 ; pop rbx ; pop rbp
@@ -158,7 +160,9 @@ impl Stubs {
             ; lea rdi, [rbp - BIAS]
             ; mov esi, eax
             ; mov rax, QWORD step
+            ; ldmxcsr [DWORD rbp + word_disp(word::MXCSR) + 4]
             ; call rax
+            ; ldmxcsr [DWORD rbp + word_disp(word::MXCSR)]
         );
         m.load();
         dynasm!(m.asm ; .arch x64

@@ -262,7 +262,7 @@ fn an_installed_region_takes_over_and_gives_back() {
     let mut arena = crate::code::Arena::new(4096).unwrap();
     let code = region(&[0xbf, 5, 0, 0, 0, 0x4c, 0x89, 0xc0]);
     let code = arena.place(&code, 16, 0).unwrap();
-    engine.set_regions(Some(arena.range()));
+    engine.set_regions(Some(arena.range()), std::ptr::null());
     let double = CODE + 32;
     // SAFETY: the code keeps to the convention and outlives the engine's use of it.
     unsafe { engine.install_entry(mode, double, code).unwrap() };

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use axp_emu::isa::{CpuModel, Insn};
+use axp_emu::isa::{CpuModel, Insn, Kind, Opcode};
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{Function, UserFuncName};
 use cranelift_codegen::isa::OwnedTargetIsa;
@@ -15,8 +15,10 @@ use cranelift_codegen::{CodegenError, Context};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
 use super::emit::{self, Linker, Mode, Translator};
+use super::keep::keep_alive;
 use crate::analysis::Facts;
 use crate::code::ArenaError;
+use crate::fpu::Site;
 use crate::region::Region;
 
 /// Guest instructions in a region at most.
@@ -76,6 +78,8 @@ pub struct Output {
     pub pcs: Vec<(u32, u32, u64)>,
     /// Where one load does the work of two: guest addresses of the first and the other.
     pub merged: Vec<(u64, u64)>,
+    /// Code offset ranges of floating-point instructions.
+    pub fp_sites: Vec<Site>,
     /// Instructions that the code refers to.
     #[allow(clippy::vec_box, reason = "compiled code holds the addresses of the instructions")]
     pub kept: Vec<Box<Insn>>,
@@ -84,6 +88,8 @@ pub struct Output {
 /// Cranelift, set up for this host.
 pub struct Compiler {
     isa: OwnedTargetIsa,
+    /// Leaves floating-point operations where they are.
+    in_order: OwnedTargetIsa,
     context: Context,
     frontend: FunctionBuilderContext,
 }
@@ -91,22 +97,30 @@ pub struct Compiler {
 impl Compiler {
     /// A compiler for the host it runs on.
     pub fn new() -> Result<Self, CompileError> {
+        Ok(Compiler {
+            isa: Compiler::isa("speed")?,
+            in_order: Compiler::isa("none")?,
+            context: Context::new(),
+            frontend: FunctionBuilderContext::new(),
+        })
+    }
+
+    fn isa(opt_level: &str) -> Result<OwnedTargetIsa, CompileError> {
         let mut flags = settings::builder();
         let mut set = |name: &str, value: &str| {
             flags.set(name, value).map_err(|e| CompileError::Host(e.to_string()))
         };
-        set("opt_level", "speed")?;
+        set("opt_level", opt_level)?;
         set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })?;
         set("preserve_frame_pointers", "true")?;
         set("unwind_info", "false")?;
         set("enable_probestack", "false")?;
         set("enable_heap_access_spectre_mitigation", "false")?;
         set("enable_table_access_spectre_mitigation", "false")?;
-        let isa = cranelift_native::builder()
+        cranelift_native::builder()
             .map_err(|e| CompileError::Host(e.to_string()))?
             .finish(settings::Flags::new(flags))
-            .map_err(|e| CompileError::Host(e.to_string()))?;
-        Ok(Compiler { isa, context: Context::new(), frontend: FunctionBuilderContext::new() })
+            .map_err(|e| CompileError::Host(e.to_string()))
     }
 
     /// Compiles a region.
@@ -125,6 +139,14 @@ impl Compiler {
         if let Some(pc) = missing {
             return Err(CompileError::Slot(pc));
         }
+        // With unmasked exceptions a floating-point operation has an effect, which Cranelift does not
+        // know of: its optimiser would move it.
+        let fp = if mode.unmasked { fp_insns(region) } else { HashMap::new() };
+        let mut isa = &self.isa;
+        if !fp.is_empty() {
+            isa = &self.in_order;
+            keep_alive(&mut self.context.func);
+        }
         // `AXPLAB_LOG=clif=debug` shows each region before and after Cranelift.
         let dump = tracing::enabled!(target: "clif", tracing::Level::DEBUG);
         if dump {
@@ -132,7 +154,7 @@ impl Compiler {
             tracing::debug!(target: "clif", "region {:#x}\n{func}", region.entry());
             self.context.set_disasm(true);
         }
-        let code = self.context.compile(&*self.isa, &mut ControlPlane::default()).map_err(|e| {
+        let code = self.context.compile(&**isa, &mut ControlPlane::default()).map_err(|e| {
             if cfg!(debug_assertions) {
                 panic!("{}", pretty_error(e.func, e.inner));
             }
@@ -151,12 +173,24 @@ impl Compiler {
             .filter(|s| !s.loc.is_default())
             .map(|s| (s.start, s.end, emit::pc_of(lowest, s.loc)))
             .collect();
+        let fp_sites =
+            pcs.iter().filter_map(|&(start, end, pc)| Some((start, end, *fp.get(&pc)?))).collect();
         // Cranelift aligns no blocks; a tight loop that straddles fetch lines can take twice as long.
         let head = region.innermost_loop().map(|b| b.pc);
         let anchor = pcs.iter().find(|(_, _, pc)| Some(*pc) == head).map(|(start, ..)| *start);
         let (align, anchor) = anchor.map_or((16, 0), |offset| (64, offset as usize));
-        Ok(Output { bytes: bytes.to_vec(), align, anchor, pcs, merged, kept })
+        Ok(Output { bytes: bytes.to_vec(), align, anchor, pcs, merged, fp_sites, kept })
     }
+}
+
+/// The floating-point instructions of a region, by address.
+fn fp_insns(region: &Region) -> HashMap<u64, Insn> {
+    let blocks = region.blocks.iter();
+    blocks
+        .flat_map(|b| (b.pc..).step_by(4).zip(&b.insns))
+        .filter(|(_, insn)| insn.op.kind() == Kind::Fp || insn.op == Opcode::Lds)
+        .map(|(pc, insn)| (pc, *insn))
+        .collect()
 }
 
 /// Hands out a job's addresses while its region is translated.

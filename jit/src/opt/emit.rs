@@ -9,9 +9,10 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, Variable};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::mem::offset_of;
 
+use super::lower_fp_direct::Fused;
 use crate::abi::{self, ARGS, ExitKind, RESULTS, int_offset, word, word_offset};
 use crate::analysis::{Bounds, Facts};
 use crate::fields::Action;
@@ -35,6 +36,8 @@ pub struct Mode {
     pub exact_fp: bool,
     /// FPCR rounds /D instructions to nearest.
     pub dynamic_nearest: bool,
+    /// The host's floating-point exceptions raise SIGFPE (`crate::fpu`).
+    pub unmasked: bool,
     /// Code space of translated memory (`AddressSpace::code_space`); 0 for a program's window.
     pub space: u32,
     /// PROBE is answered from the translation buffer inline.
@@ -102,6 +105,12 @@ pub struct Translator<'a, 'f> {
     pub(super) merged: Vec<(u64, u64)>,
     /// The last CMPTxx of this block: its target register and its truth.
     pub(super) compare: Option<(u8, Value)>,
+    /// Values that are others with a constant added.
+    pub(super) sums: HashMap<Value, (Value, i64)>,
+    /// Sums that the current block has checked against the window.
+    pub(super) checked: Vec<(Value, i64)>,
+    /// A compare that the branch at the block's end will emit.
+    pub(super) fused: Option<Fused>,
 }
 
 /// Signature of every region (`abi`).
@@ -114,7 +123,7 @@ pub fn signature() -> Signature {
 
 /// Source location that stands for a guest pc of this region. Even numbers only: the compiler keeps
 /// differences, and one of -1 it would take for no location.
-fn srcloc(region: &Region, pc: u64) -> SourceLoc {
+pub(super) fn srcloc(region: &Region, pc: u64) -> SourceLoc {
     SourceLoc::new((pc.wrapping_sub(lowest_pc(region)) >> 1) as u32)
 }
 
@@ -186,6 +195,9 @@ impl<'a, 'f> Translator<'a, 'f> {
             data: BTreeMap::new(),
             merged: Vec::new(),
             compare: None,
+            sums: HashMap::new(),
+            checked: Vec::new(),
+            fused: None,
         };
         t.prologue(entry);
         for i in 0..region.blocks.len() {
@@ -231,6 +243,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.bounds = self.facts.bounds_in[i].clone();
         self.compare = None;
         self.data.clear();
+        self.checked.clear();
         self.pc = block.pc;
         self.b.set_srcloc(srcloc(self.region, block.pc));
         let plan = self.plan(i, block);
@@ -308,6 +321,12 @@ impl<'a, 'f> Translator<'a, 'f> {
             self.b.def_var(self.int[r as usize], value);
             self.dirty.int |= 1 << r;
         }
+    }
+
+    /// A value as another one with a constant added.
+    pub(super) fn sum_of(&self, value: Value) -> (Value, i64) {
+        let value = self.b.func.dfg.resolve_aliases(value);
+        self.sums.get(&value).copied().unwrap_or((value, 0))
     }
 
     /// Value of a floating-point register.
@@ -391,6 +410,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         }
         for r in bits(set.fp) {
             let value = self.b.ins().load(F64, STATE, self.cpu, abi::fp_offset(r));
+            let value = self.in_register(value);
             self.b.def_var(self.fp[r as usize], value);
         }
     }
@@ -463,6 +483,21 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.b.seal_block(join);
         self.b.switch_to_block(join);
         result
+    }
+
+    /// Emits `body` into a cold block taken when `cond` is not zero, and goes on behind it.
+    pub(super) fn cold_aside(&mut self, cond: Value, body: impl FnOnce(&mut Self)) {
+        let (cold, join) = (self.b.create_block(), self.new_block());
+        self.b.set_cold_block(cold);
+        self.b.ins().brif(cond, cold, &[], join, &[]);
+        self.b.seal_block(cold);
+        self.b.switch_to_block(cold);
+        let was_cold = std::mem::replace(&mut self.in_cold, true);
+        body(self);
+        self.in_cold = was_cold;
+        self.b.ins().jump(join, &[]);
+        self.b.seal_block(join);
+        self.b.switch_to_block(join);
     }
 
     /// Leaves the current instruction, of which nothing has been done, to the interpreter.

@@ -110,6 +110,8 @@ impl Translator<'_, '_> {
         let disp = i64::from(insn.imm) << if insn.op == Opcode::Ldah { 16 } else { 0 };
         let base = self.get(insn.b);
         let value = if disp == 0 { base } else { self.b.ins().iadd_imm_s(base, disp) };
+        let (root, before) = self.sum_of(base);
+        self.sums.insert(value, (root, before.wrapping_add(disp)));
         self.set(insn.a, value);
     }
 }

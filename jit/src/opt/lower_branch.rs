@@ -42,6 +42,9 @@ impl Translator<'_, '_> {
     }
 
     pub(super) fn lower_cond_branch_f(&mut self, insn: &Insn) {
+        if let Some(compare) = self.fused.take() {
+            return self.compare_and_branch(compare, insn);
+        }
         let truth = self.condition_f(insn.op, insn.a);
         self.cond(truth);
     }

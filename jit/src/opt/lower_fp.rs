@@ -7,7 +7,7 @@
 //! (/D) otherwise, the exact semantics are called always.
 
 use axp_emu::cpu::Cpu;
-use axp_emu::isa::{Insn, Opcode, SINK};
+use axp_emu::isa::{Insn, Opcode, SINK, ZERO};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F32, F64, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -17,16 +17,16 @@ use super::emit::{Mode, STATE, Translator};
 use crate::runtime;
 
 /// FPCR status bits in `FpResult::exc`.
-const STATUS: i64 = 0x3f << 52;
+pub(super) const STATUS: i64 = 0x3f << 52;
 /// Trap summary bits in `FpResult::exc`.
 const TRAPS: i64 = 0x7f;
 
 /// Rounding and trap qualifiers, taken apart.
-struct Quals {
-    software: bool,
-    inexact: bool,
-    nearest: bool,
-    chopped: bool,
+pub(super) struct Quals {
+    pub(super) software: bool,
+    pub(super) inexact: bool,
+    pub(super) nearest: bool,
+    pub(super) chopped: bool,
 }
 
 impl Quals {
@@ -63,6 +63,7 @@ impl Translator<'_, '_> {
                 let value = self.exact(insn);
                 self.set_f(insn.c, value);
             }
+            _ if self.lower_fp_direct(insn, &q) => {}
             Addt | Subt | Mult | Divt | Sqrtt if q.nearest && !q.inexact => {
                 self.arithmetic(insn, &q, NORMAL_T);
             }
@@ -294,8 +295,13 @@ impl Translator<'_, '_> {
         let (a, b) = (self.get_f(insn.a), self.get_f(insn.b));
         let value = match insn.op {
             Opcode::Cpys if insn.a == insn.b => b,
+            Opcode::Cpys if insn.a >= ZERO => self.b.ins().fabs(b),
             Opcode::Cpys => self.b.ins().fcopysign(b, a),
             Opcode::Cpysn if insn.a == insn.b => self.b.ins().fneg(b),
+            Opcode::Cpysn if insn.a >= ZERO => {
+                let magnitude = self.b.ins().fabs(b);
+                self.b.ins().fneg(magnitude)
+            }
             Opcode::Cpysn => {
                 let sign = self.b.ins().fneg(a);
                 self.b.ins().fcopysign(b, sign)

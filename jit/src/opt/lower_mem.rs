@@ -2,7 +2,7 @@
 
 use axp_emu::isa::{Insn, Opcode, SINK, ZERO};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{F64, I8, I16, I32, I64};
+use cranelift_codegen::ir::types::{F32, F64, I8, I16, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::emit::{GUEST, Translator};
@@ -21,17 +21,31 @@ impl Translator<'_, '_> {
             return (self.host(va), 0);
         }
         let base = self.get(insn.b);
-        if !self.bounds.covers(insn.b, insn.imm) {
+        if !self.bounds.covers(insn.b, insn.imm) && !self.checked_nearby(insn, base) {
             let end = self.load_word(word::WINDOW);
             let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, base, end);
             self.cold_if(outside, |t| t.stop_and_step());
             self.bounds.accessed(insn.b, 0);
+            let sum = self.sum_of(base);
+            self.checked.push(sum);
         }
         if self.mode.strict && !matches!(insn.op, Opcode::LdqU | Opcode::StqU) {
             self.check_alignment(insn, base);
         }
         self.settle();
         (self.host(base), insn.imm)
+    }
+
+    /// Whether the base is a sum of what this block has checked, near enough to need no check.
+    fn checked_nearby(&mut self, insn: &Insn, base: Value) -> bool {
+        let (root, disp) = self.sum_of(base);
+        let same = self.checked.iter().filter(|c| c.0 == root);
+        let Some(distance) = same.map(|c| disp - c.1).min_by_key(|d| d.unsigned_abs()) else {
+            return false;
+        };
+        let Ok(distance) = i32::try_from(distance) else { return false };
+        self.bounds.accessed(insn.b, distance);
+        self.bounds.covers(insn.b, insn.imm)
     }
 
     /// Leaves an access that is not naturally aligned to the interpreter.
@@ -87,6 +101,12 @@ impl Translator<'_, '_> {
                         let value = self.b.ins().sload32(GUEST, at, disp);
                         self.set(insn.a, value);
                     }
+                    Lds if self.is_number(insn) => {
+                        let single = self.b.ins().load(F32, GUEST, at, disp);
+                        let single = self.in_register(single);
+                        let value = self.b.ins().fpromote(F64, single);
+                        self.set_f(insn.a, value);
+                    }
                     Lds => {
                         let bits = self.b.ins().uload32(GUEST, at, disp);
                         let value = self.s_to_register(bits);
@@ -94,6 +114,7 @@ impl Translator<'_, '_> {
                     }
                     Ldt => {
                         let value = self.b.ins().load(F64, GUEST, at, disp);
+                        let value = self.in_register(value);
                         self.set_f(insn.a, value);
                     }
                     _ => {

@@ -10,12 +10,14 @@ mod compile;
 mod cover;
 mod emit;
 mod idiom;
+mod keep;
 mod lower;
 mod lower_branch;
 mod lower_byte;
 mod lower_divide;
 mod lower_field;
 mod lower_fp;
+mod lower_fp_direct;
 mod lower_int;
 mod lower_mem;
 mod regions;
@@ -33,6 +35,7 @@ use axp_emu::mem::{SystemMap, WindowKind};
 use crate::abi::{ExitKind, axp_jit_enter, word};
 use crate::code::Stack;
 use crate::fault::{self, Zone};
+use crate::fpu;
 use crate::profile::Translating;
 use crate::runtime::Runtime;
 use crate::seen::Seen;
@@ -95,16 +98,18 @@ impl Opt {
     }
 
     pub(crate) fn mode(vcpu: &Vcpu, limit: Limit) -> Mode {
+        let exact_fp = vcpu.cpu.fpcr & (Fpcr::DNOD | Fpcr::DNZ).bits() != Fpcr::DNOD.bits();
         Mode {
             counted: limit != Limit::None,
             based: vcpu.mem.kind() != WindowKind::Identity,
             precise: vcpu.precise,
             observed: limit != Limit::None || vcpu.precise || vcpu.observed,
             strict: vcpu.unaligned == UnalignedPolicy::Trap,
-            exact_fp: vcpu.cpu.fpcr & (Fpcr::DNOD | Fpcr::DNZ).bits() != Fpcr::DNOD.bits(),
+            exact_fp,
             dynamic_nearest: vcpu.cpu.fpcr >> DYN_SHIFT & 3 == 2,
             space: vcpu.mem.code_space(),
             inline_probe: vcpu.mem.system().is_some_and(SystemMap::probes_inline),
+            unmasked: !exact_fp && fpu::wanted(&vcpu.cpu),
         }
     }
 
@@ -136,6 +141,7 @@ impl Opt {
     }
 
     fn run_regions(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
+        fpu::reconsider(&mut vcpu.cpu);
         let mut mode = Opt::mode(vcpu, limit);
         vcpu.counted = mode.counted;
         let end = match limit {
@@ -175,8 +181,15 @@ impl Opt {
                 continue;
             };
             arrived = true;
+            vcpu.cpu.engine[word::MXCSR] = fpu::control(mode.unmasked);
             let cpu = &raw mut *vcpu.cpu;
-            fault::enter(cpu, &[Zone::regions(self.regions.code_range().unwrap_or_default())]);
+            fault::enter(
+                cpu,
+                &[Zone::regions(
+                    self.regions.code_range().unwrap_or_default(),
+                    self.regions.fp_sites(),
+                )],
+            );
             // SAFETY: `code` is a region of this arena, which only this engine changes and not
             // while it runs; the engine's words are set.
             let next = unsafe { axp_jit_enter(cpu, code) };

@@ -18,6 +18,7 @@ use super::cover::Cover;
 use super::emit::Mode;
 use crate::abi::word;
 use crate::code::{Arena, CodeTable, forks};
+use crate::fpu::FpSites;
 use crate::profile::{self, Translating};
 use crate::region;
 use crate::runtime::step_at_pc;
@@ -90,6 +91,8 @@ pub struct Regions {
     spaces: Vec<Space>,
     /// By address of host code.
     all: Vec<Compiled>,
+    /// Which floating-point instructions the code does, at a place that stays.
+    fp_sites: Box<FpSites>,
     service: Option<Arc<Service>>,
     inbox: Arc<Inbox>,
     /// Jobs ordered that have not been taken back.
@@ -107,6 +110,7 @@ impl Default for Regions {
             arena: None,
             spaces: Vec::new(),
             all: Vec::new(),
+            fp_sites: Box::default(),
             service: None,
             inbox: Arc::default(),
             ordered: 0,
@@ -121,6 +125,11 @@ impl Regions {
     /// Where region code lies, if there is any.
     pub fn code_range(&self) -> Option<Range<u64>> {
         self.arena.as_ref().map(Arena::range)
+    }
+
+    /// Which floating-point instructions that code does; in place as long as the engine.
+    pub fn fp_sites(&self) -> *const FpSites {
+        &raw const *self.fp_sites
     }
 
     /// Changes whenever all code has been thrown away.
@@ -317,6 +326,8 @@ impl Regions {
         space.table.stock(arena)?;
         let covered = Cover::of(&region);
         space.cover.add(&covered);
+        let end = start as u64 + output.bytes.len() as u64;
+        self.fp_sites.add(start as u64, end, output.fp_sites);
         self.stats.translations += 1;
         self.stats.translated_instructions += region.len() as u64;
         self.stats.code_bytes += output.bytes.len() as u64;
@@ -386,6 +397,7 @@ impl Regions {
         self.generation += 1;
         self.spaces.clear();
         self.all.clear();
+        self.fp_sites.clear();
         if let Some(arena) = &mut self.arena {
             arena.clear();
         }
