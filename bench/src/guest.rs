@@ -134,7 +134,7 @@ struct Driven {
 }
 
 fn drive(make: Maker, mut vcpu: Vcpu, mut linux: Linux, limit: Limit) -> anyhow::Result<Driven> {
-    let mut engine = make()?;
+    let mut engine = crate::delay::planted(make()?);
     let start = Instant::now();
     let outcome = run(&mut *engine, &mut linux, &mut vcpu, limit);
     let elapsed = start.elapsed();

@@ -135,7 +135,9 @@ fn run(what: &Invocation, interrupt: &Interrupt) -> Result<Finished, Failure> {
         return Err(Failure::Interrupted);
     }
     let start = Instant::now();
-    let child = Command::new(&what.argv[0])
+    let mut command = Command::new(&what.argv[0]);
+    crate::layout::vary(&mut command);
+    let child = command
         .args(&what.argv[1..])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

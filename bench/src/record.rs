@@ -21,6 +21,9 @@ pub struct Record {
     pub host: Host,
     /// The build that measured.
     pub axplab: Build,
+    /// Each sample ran with code and environment placed anew, so that luck of layout is in the spread.
+    #[serde(default)]
+    pub randomised_layout: bool,
     /// One entry per row, in the order of the catalogue.
     pub rows: Vec<RowRecord>,
     /// The nbench-style indices.

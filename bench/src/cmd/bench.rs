@@ -28,8 +28,28 @@ const TIMEOUTS: u32 = 3;
 
 /// Runs the command.
 pub fn bench(args: BenchArgs) -> anyhow::Result<Outcome> {
+    let to_stdout = args.json.as_deref() == Some(Path::new("-"));
+    let format = if to_stdout { Format::Json } else { args.format };
+    let (record, interrupted) = measured(&args)?;
+    let mut out = std::io::stdout().lock();
+    report::writer(format).write(std::slice::from_ref(&record), &mut out)?;
+    out.flush()?;
+    Ok(match () {
+        () if interrupted => Outcome::INTERRUPTED,
+        () if record.has_errors() => Outcome::WRONG_RESULT,
+        () => Outcome::DONE,
+    })
+}
+
+/// Measures, keeps the record where the call says, and tells whether the user interrupted.
+pub fn measured(args: &BenchArgs) -> anyhow::Result<(Record, bool)> {
     let all_rows = catalogue::rows();
-    let rows = catalogue::select(&all_rows, &args.rows)?;
+    let mut rows = catalogue::select(&all_rows, &args.rows)?;
+    if let Some((part, parts)) = args.shard {
+        // Dealt out in turn, so that each part has some of the slow rows.
+        let mut place = 0..;
+        rows.retain(|_| place.next().is_some_and(|place: usize| place % parts == part - 1));
+    }
     if !super::run::CPUS.contains(&args.cpu.as_str()) {
         bail!("unknown cpu `{}`; choose one of {}", args.cpu, super::run::CPUS.join(", "));
     }
@@ -42,7 +62,7 @@ pub fn bench(args: BenchArgs) -> anyhow::Result<Outcome> {
     }
     let mut warnings = Vec::new();
     let present = present(chosen, args.engines.is_empty(), &mut warnings)?;
-    let lab = Lab::new(&args, present, rows.len())?;
+    let lab = Lab::new(args, present, rows.len())?;
     let interrupt = Interrupt::catch()?;
     let mut record = lab.measure(&rows, &interrupt, warnings)?;
 
@@ -56,21 +76,13 @@ pub fn bench(args: BenchArgs) -> anyhow::Result<Outcome> {
     if let Some(path) = json {
         record.write(path)?;
     }
-    let format = if to_stdout { Format::Json } else { args.format };
-    let mut out = std::io::stdout().lock();
-    report::writer(format).write(&record, &mut out)?;
-    out.flush()?;
     if let Some(path) = json {
         eprintln!("axplab: the record is in {}", path.display());
     }
-    Ok(match () {
-        () if interrupted => {
-            eprintln!("axplab: interrupted; what was measured by then is kept");
-            Outcome::INTERRUPTED
-        }
-        () if record.has_errors() => Outcome::WRONG_RESULT,
-        () => Outcome::DONE,
-    })
+    if interrupted {
+        eprintln!("axplab: interrupted; what was measured by then is kept");
+    }
+    Ok((record, interrupted))
 }
 
 /// Drops the engines that cannot run here, and says so where the user would look for them.
@@ -166,6 +178,7 @@ impl Lab {
             schema: record::SCHEMA.to_owned(),
             host,
             axplab: build,
+            randomised_layout: true,
             rows: records,
             indices: Indices::default(),
             warnings,

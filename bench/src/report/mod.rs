@@ -1,5 +1,7 @@
 //! Reports: pure functions from a record to text. Each format is one file and one implementation of `ReportWriter`.
 
+mod csv;
+mod exports;
 mod json;
 mod markdown;
 mod table;
@@ -23,14 +25,20 @@ pub enum Format {
     Table,
     /// For a README or a merge request
     Markdown,
+    /// One line for each sample
+    Csv,
     /// The record itself
     Json,
+    /// Bencher Metric Format
+    Bmf,
+    /// A list for github-action-benchmark's `customSmallerIsBetter`
+    GithubActionBenchmark,
 }
 
-/// Writes one record in one format.
+/// Writes records in one format: one for each host.
 pub trait ReportWriter {
     /// Writes all of it; the caller flushes.
-    fn write(&self, record: &Record, out: &mut dyn Write) -> anyhow::Result<()>;
+    fn write(&self, records: &[Record], out: &mut dyn Write) -> anyhow::Result<()>;
 }
 
 /// The writer of a format.
@@ -38,7 +46,10 @@ pub fn writer(format: Format) -> &'static dyn ReportWriter {
     match format {
         Format::Table => &table::Table,
         Format::Markdown => &markdown::Markdown,
+        Format::Csv => &csv::Csv,
         Format::Json => &json::Json,
+        Format::Bmf => &exports::Bmf,
+        Format::GithubActionBenchmark => &exports::GithubActionBenchmark,
     }
 }
 

@@ -357,8 +357,38 @@ fn ratio(value: Option<f64>) -> String {
     value.map_or(NONE.into(), |value| format!("{}x", number(value)))
 }
 
+/// Cells of several hosts beside each other, for records that are not of one host.
+pub fn hosts(records: &[Record]) -> Option<Grid> {
+    if records.len() < 2 {
+        return None;
+    }
+    let mut header = vec!["row".to_owned(), "unit".to_owned()];
+    let mut names: Vec<(&str, &str)> = Vec::new();
+    for (index, record) in records.iter().enumerate() {
+        header.extend(record.engines().iter().map(|name| format!("{}: {name}", index + 1)));
+        for row in &record.rows {
+            if !names.iter().any(|(name, _)| *name == row.row) {
+                names.push((&row.row, &row.unit));
+            }
+        }
+    }
+    let line = |(name, unit): &(&str, &str)| {
+        let mut cells = vec![name.to_string(), unit.to_string()];
+        for record in records {
+            let row = record.rows.iter().find(|row| row.row == *name && row.unit == *unit);
+            cells.extend(
+                record.engines().iter().map(|engine| cell(row.and_then(|r| r.result(engine)))),
+            );
+        }
+        cells
+    };
+    let rows = names.iter().map(line).collect();
+    let title = "hosts side by side, numbered as below".into();
+    Some(Grid { title, header, rows, text_columns: 2 })
+}
+
 /// Four significant digits, or whole numbers up to ten million, then millions.
-fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     match value.abs() {
         x if !x.is_finite() => "?".into(),
         0.0 => "0".into(),
@@ -405,6 +435,7 @@ mod tests {
             schema: SCHEMA.into(),
             host: Default::default(),
             axplab: Default::default(),
+            randomised_layout: true,
             rows,
             indices: Indices::default(),
             warnings: Vec::new(),
@@ -413,7 +444,7 @@ mod tests {
 
     fn text(record: &Record, format: super::super::Format) -> String {
         let mut out = Vec::new();
-        super::super::writer(format).write(record, &mut out).unwrap();
+        super::super::writer(format).write(std::slice::from_ref(record), &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
