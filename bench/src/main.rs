@@ -5,6 +5,7 @@ mod cli;
 mod cmd;
 mod collect;
 mod compare;
+mod count;
 mod delay;
 mod engines;
 mod fingerprint;

@@ -239,8 +239,28 @@ impl Lab {
             *self.timeouts.borrow_mut().entry(cell.engine.name.clone()).or_default() += 1;
         }
         agree(&mut cells);
-        let results: Vec<_> =
+        let mut results: Vec<_> =
             cells.iter().zip(&files).map(|(cell, file)| collect::result(row, cell, file)).collect();
+        // Where an engine runs the row's Alpha program here, its instructions are counted once, apart.
+        let here = |cell: &Cell| cell.engine.command.iter().any(|word| word.contains("{elf}"));
+        if let Some(elf) =
+            cells.iter().zip(&files).find(|(cell, _)| here(cell)).map(|(_, file)| file)
+        {
+            bar.doing("auto", "counting");
+            let counting = |reps: u64| {
+                let args = [row.name.clone(), reps.to_string(), size.to_string()];
+                let argv = crate::count::argv(&self.axplab, &stats, &self.cpu, &elf.path, &args);
+                Invocation { argv, ..command(0, reps) }
+            };
+            if let Some(count) = crate::count::per_repetition(&counting, interrupt) {
+                for (cell, result) in cells.iter().zip(&mut results) {
+                    if here(cell) && result.verified {
+                        result.guest_instructions =
+                            result.guest_instructions.or(count.checked_mul(cell.reps));
+                    }
+                }
+            }
+        }
         for (cell, result) in cells.iter().zip(&results) {
             warnings.extend(collect::warnings(&row.name, &self.settings, cell, result));
         }

@@ -74,6 +74,21 @@ fn host(
     page.push_str("</ul>\n");
     list(page, "Errors", "error", &view.errors);
     list(page, "Warnings", "warning", &view.warnings);
+    let cells: Vec<_> = record.warnings.iter().filter(|warning| warning.row.is_some()).collect();
+    if !cells.is_empty() {
+        writeln!(
+            page,
+            "<details><summary>All {} warnings on single cells</summary><ul>",
+            cells.len()
+        )?;
+        for warning in cells {
+            let place = [&warning.row, &warning.engine].map(|name| name.as_deref().unwrap_or("-"));
+            let line =
+                format!("{} on {}: {} ({})", place[0], place[1], warning.message, warning.kind);
+            writeln!(page, "<li>{}</li>", escape(&line))?;
+        }
+        page.push_str("</ul></details>\n");
+    }
     for chart in chart::charts(record)? {
         *number += 1;
         let (title, text) = (escape(&chart.title), escape(&chart.description));
@@ -88,6 +103,9 @@ fn host(
     }
     for grid in &view.grids {
         table(page, grid, "3", number);
+    }
+    if let Some(grid) = view::tiers(record) {
+        table(page, &grid, "3", number);
     }
     list(page, "Notes", "note", &view.notes);
     Ok(())

@@ -58,6 +58,7 @@ impl View {
         let mut grids = vec![main(record, &columns, &mut notes)];
         grids.extend(indices(record, &columns, &mut notes));
         grids.extend(means(record, &columns));
+        grids.extend(mips(record, &columns));
         Self {
             head: head(record),
             grids,
@@ -310,6 +311,60 @@ fn means(record: &Record, columns: &Columns) -> Option<Grid> {
     header.extend(pairs.iter().map(|(engine, base)| format!("{engine}/{base}")));
     let title = "geometric means of the time for the same work".into();
     Some(Grid { title, header, rows, text_columns: 1 })
+}
+
+/// Guest instructions by time of the work loop.
+fn mips(record: &Record, columns: &Columns) -> Option<Grid> {
+    let of = |result: &ResultRecord| {
+        let count = result.guest_instructions.filter(|_| result.verified)?;
+        Some(count as f64 / 1e6 / result.seconds.filter(|&seconds| seconds > 0.0)?)
+    };
+    let known = |name: &str| record.rows.iter().any(|row| row.result(name).and_then(of).is_some());
+    let engines: Vec<&str> = columns.measured.iter().copied().filter(|name| known(name)).collect();
+    let line = |row: &RowRecord| {
+        let value = |name: &&str| row.result(name).and_then(of).map_or(NONE.to_owned(), number);
+        std::iter::once(row.row.clone()).chain(engines.iter().map(value)).collect()
+    };
+    let mut header = vec!["row".to_owned()];
+    header.extend(engines.iter().map(|name| name.to_string()));
+    let title = "million guest instructions per second".into();
+    let rows = record.rows.iter().map(line).collect();
+    (!engines.is_empty()).then_some(Grid { title, header, rows, text_columns: 1 })
+}
+
+/// Where an engine's time went and how much code it made, for the reports that have the room.
+pub fn tiers(record: &Record) -> Option<Grid> {
+    let header = [
+        "row",
+        "engine",
+        "load s",
+        "translate s",
+        "execute s",
+        "host code B",
+        "guest instructions compiled",
+    ];
+    let mut rows = Vec::new();
+    for row in &record.rows {
+        for result in row.results.iter().filter(|result| !result.phases.is_empty()) {
+            let phase = |name: &str| result.phases.get(name).map_or(NONE.into(), |&x| number(x));
+            let metric = |name: &str| {
+                let samples = result.metrics.get(name).map(|metric| metric.samples.as_slice());
+                samples.and_then(stats::median).map_or(NONE.into(), number)
+            };
+            rows.push(vec![
+                row.row.clone(),
+                result.engine.clone(),
+                phase("load"),
+                phase("translate"),
+                phase("execute"),
+                metric("code_bytes"),
+                metric("compiled_instructions"),
+            ]);
+        }
+    }
+    let header = header.map(str::to_owned).to_vec();
+    let title = "where the time of a sample went, and what was compiled".into();
+    (!rows.is_empty()).then_some(Grid { title, header, rows, text_columns: 2 })
 }
 
 fn errors(record: &Record) -> Vec<String> {
