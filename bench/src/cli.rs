@@ -15,8 +15,12 @@ use clap::{Args, Parser, Subcommand};
         axplab bench --quick                     every row on every engine, one table\n  \
         axplab bench md5-8192 --engines native,auto,qemu-alpha --json md5.json\n  \
         axplab run ./hello                       run an Alpha Linux program\n  \
+        axplab report old.json --format csv      a record in another form
+  \
+        axplab compare old.json new.json         is it slower?
+  \
         axplab list                              what can be measured, and on what\n\n\
-        Exit status: 0 done, 1 a wrong result, 2 something to correct in the call,\n\
+        Exit status: 0 done, 1 a wrong result or a slow-down, 2 something to correct in the call,\n\
         130 interrupted. `axplab run` ends as the guest program ends."
 )]
 pub struct Cli {
@@ -52,6 +56,16 @@ pub enum Command {
     Profile(crate::cli_debug::ProfileArgs),
     /// Print the instructions of a program as they are executed
     Trace(crate::cli_debug::TraceArgs),
+    /// Print records in another form, merge shards, set hosts side by side
+    Report(crate::cmd::ReportArgs),
+    /// Judge, row by row, whether a run is slower than another
+    Compare(crate::cmd::CompareArgs),
+    /// Measure what a baseline record holds again and judge the change
+    Check(crate::cmd::CheckArgs),
+    /// Print a completion script for a shell
+    Completions(crate::cmd::CompletionsArgs),
+    /// Write the manual pages into a folder
+    Man(crate::cmd::ManArgs),
 }
 
 /// Arguments of `axplab probe`.
@@ -184,6 +198,9 @@ pub struct BenchArgs {
     /// Engines to measure, by name, separated by commas [default: all built in]
     #[arg(long, short, value_name = "LIST", value_delimiter = ',')]
     pub engines: Vec<String>,
+    /// Measure part K of N of the rows; `axplab report` puts the parts together
+    #[arg(long, value_name = "K/N", value_parser = shard)]
+    pub shard: Option<(usize, usize)>,
     /// Samples of each row on each engine [default: 7, quick 5]
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub samples: Option<u32>,
@@ -302,6 +319,15 @@ pub struct DisasmArgs {
     /// An Alpha ELF file, or instruction words of eight hexadecimal digits
     #[arg(required = true, value_name = "FILE|WORD")]
     pub what: Vec<OsString>,
+}
+
+/// `K/N` with K from 1 to N.
+fn shard(text: &str) -> Result<(usize, usize), String> {
+    let parts = text.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
+    match parts {
+        Some((k, n)) if (1..=n).contains(&k) => Ok((k, n)),
+        _ => Err("expected K/N with K from 1 to N, as in 2/8".into()),
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -218,7 +218,7 @@ fn drive(
     mut linux: Linux,
     limit: Limit,
 ) -> anyhow::Result<Driven> {
-    let mut engine = recipe.engine(linux.process())?;
+    let mut engine = crate::delay::planted(recipe.engine(linux.process())?);
     let start = Instant::now();
     let outcome = match debugger {
         Some(debugger) => debugger.run(&mut *engine, &mut linux, &mut vcpu),

@@ -154,6 +154,7 @@ fn run(what: &Invocation, interrupt: &Interrupt) -> Result<Finished, Failure> {
     if let Some(folder) = &what.cwd {
         command.current_dir(folder);
     }
+    crate::layout::vary(&mut command);
     let child = command
         .args(&what.argv[1..])
         .stdin(Stdio::null())

@@ -21,6 +21,9 @@ pub struct Record {
     pub host: Host,
     /// The build that measured.
     pub axplab: Build,
+    /// Each sample ran with code and environment placed anew, so that luck of layout is in the spread.
+    #[serde(default)]
+    pub randomised_layout: bool,
     /// One entry per row, in the order of the catalogue.
     pub rows: Vec<RowRecord>,
     /// The nbench-style indices.
@@ -117,7 +120,7 @@ pub struct ResultRecord {
     pub order: Vec<u32>,
     /// Every sample gave the right result.
     pub verified: bool,
-    /// Guest instructions of one sample, where the engine counts them.
+    /// Guest instructions of the work loop in one sample: counted apart, or by an engine that counts anyway.
     pub guest_instructions: Option<u64>,
     /// Median time of the work loop in one sample.
     pub seconds: Option<f64>,

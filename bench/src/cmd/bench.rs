@@ -33,16 +33,36 @@ const TIMEOUTS: u32 = 3;
 
 /// Runs the command.
 pub fn bench(args: BenchArgs) -> anyhow::Result<Outcome> {
+    let to_stdout = args.json.as_deref() == Some(Path::new("-"));
+    let format = if to_stdout { Format::Json } else { args.format };
+    let (record, interrupted) = measured(&args)?;
+    let mut out = std::io::stdout().lock();
+    report::writer(format).write(std::slice::from_ref(&record), &mut out)?;
+    out.flush()?;
+    Ok(match () {
+        () if interrupted => Outcome::INTERRUPTED,
+        () if record.has_errors() => Outcome::WRONG_RESULT,
+        () => Outcome::DONE,
+    })
+}
+
+/// Measures, keeps the record where the call says, and tells whether the user interrupted.
+pub fn measured(args: &BenchArgs) -> anyhow::Result<(Record, bool)> {
     let all_rows = catalogue::rows();
     if args.all && !args.rows.is_empty() {
         bail!("`--all` measures every row: name rows or give --all, not both");
     }
     // A program of the user's own stands alone unless rows are asked for, too.
-    let rows = match args.programs.is_empty() || args.all || !args.rows.is_empty() {
+    let mut rows = match args.programs.is_empty() || args.all || !args.rows.is_empty() {
         true => catalogue::select(&all_rows, &args.rows, args.all)?,
         false => Vec::new(),
     };
-    let programs = program::programs(&args)?;
+    let programs = program::programs(args)?;
+    if let Some((part, parts)) = args.shard {
+        // Dealt out in turn, so that each part has some of the slow rows.
+        let mut place = 0..;
+        rows.retain(|_| place.next().is_some_and(|place: usize| place % parts == part - 1));
+    }
     if !super::run::CPUS.contains(&args.cpu.as_str()) {
         bail!("unknown cpu `{}`; choose one of {}", args.cpu, super::run::CPUS.join(", "));
     }
@@ -57,7 +77,7 @@ pub fn bench(args: BenchArgs) -> anyhow::Result<Outcome> {
     }
     let mut warnings = Vec::new();
     let present = present(chosen, args.engines.is_empty(), &mut warnings)?;
-    let lab = Lab::new(&args, present, &rows, programs.len())?;
+    let lab = Lab::new(args, present, &rows, programs.len())?;
     let interrupt = Interrupt::catch()?;
     let finish = |mut record: Record| {
         record.warnings.extend(collect::starved(&record.rows));
@@ -81,21 +101,13 @@ pub fn bench(args: BenchArgs) -> anyhow::Result<Outcome> {
     if let Some(path) = json {
         record.write(path)?;
     }
-    let format = if to_stdout { Format::Json } else { args.format };
-    let mut out = std::io::stdout().lock();
-    report::writer(format).write(&record, &mut out)?;
-    out.flush()?;
     if let Some(path) = json {
         eprintln!("axplab: the record is in {}", path.display());
     }
-    Ok(match () {
-        () if interrupted => {
-            eprintln!("axplab: interrupted; what was measured by then is kept");
-            Outcome::INTERRUPTED
-        }
-        () if record.has_errors() => Outcome::WRONG_RESULT,
-        () => Outcome::DONE,
-    })
+    if interrupted {
+        eprintln!("axplab: interrupted; what was measured by then is kept");
+    }
+    Ok((record, interrupted))
 }
 
 /// Drops the engines that cannot run here, and says so where the user would look for them.
@@ -212,6 +224,7 @@ impl Lab {
             schema: record::SCHEMA.to_owned(),
             host,
             axplab: build,
+            randomised_layout: true,
             rows: Vec::new(),
             indices: Indices::default(),
             warnings,
@@ -361,8 +374,31 @@ impl Lab {
         plan::measure_row(&mut cells, &self.settings, &command, bar, interrupt);
         self.remember_timeouts(&cells);
         agree(&mut cells);
-        let results: Vec<_> =
+        let mut results: Vec<_> =
             cells.iter().zip(&files).map(|(cell, file)| result(row, cell, file)).collect();
+        // Where an engine runs the row's Alpha program here, its instructions are counted once, apart;
+        // not those of rows on files, whose number depends on the host's answers.
+        let here = |cell: &Cell| {
+            cwd.is_none() && cell.engine.command.iter().any(|word| word.contains("{elf}"))
+        };
+        if let Some(elf) =
+            cells.iter().zip(&files).find(|(cell, _)| here(cell)).map(|(_, file)| file)
+        {
+            bar.doing("auto", "counting");
+            let counting = |reps: u64| {
+                let args = [row.name.clone(), reps.to_string(), size.to_string()];
+                let argv = crate::count::argv(&self.axplab, &stats, &self.cpu, &elf.path, &args);
+                Invocation { argv, ..command(0, reps) }
+            };
+            if let Some(count) = crate::count::per_repetition(&counting, interrupt) {
+                for (cell, result) in cells.iter().zip(&mut results) {
+                    if here(cell) && result.verified {
+                        result.guest_instructions =
+                            result.guest_instructions.or(count.checked_mul(cell.reps));
+                    }
+                }
+            }
+        }
         for (cell, result) in cells.iter().zip(&results) {
             warnings.extend(collect::warnings(&row.name, &self.settings, cell, result));
         }

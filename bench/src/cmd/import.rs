@@ -102,6 +102,7 @@ fn assemble(lines: Vec<ResultLine>, engine: &str, host: &str) -> anyhow::Result<
         schema: record::SCHEMA.to_owned(),
         host: Host { cpu: host.to_owned(), arch: "alpha".into(), ..Host::default() },
         axplab: fingerprint::build(),
+        randomised_layout: false,
         rows,
         indices: Indices::default(),
         warnings,

@@ -2,20 +2,27 @@
 //! arguments over.
 
 mod bench;
+mod compare;
 mod dcl;
 mod disasm;
 mod import;
 mod list;
 mod lockstep;
 mod machine;
+mod manual;
 mod modes;
 mod probe;
 mod profile;
 mod program;
+mod report;
 mod resume;
 pub mod run;
 mod scratch;
 mod trace;
+
+pub use compare::{CheckArgs, CompareArgs};
+pub use manual::{CompletionsArgs, ManArgs};
+pub use report::ReportArgs;
 
 use crate::Outcome;
 use crate::cli::Command;
@@ -35,5 +42,10 @@ pub fn dispatch(command: Command) -> anyhow::Result<Outcome> {
         Command::Lockstep(args) => lockstep::lockstep_command(args),
         Command::Profile(args) => profile::profile_command(args),
         Command::Trace(args) => trace::trace_command(args),
+        Command::Report(args) => report::report(&args),
+        Command::Compare(args) => compare::compare(&args),
+        Command::Check(args) => compare::check(args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&args),
     }
 }

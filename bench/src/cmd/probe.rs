@@ -278,6 +278,7 @@ fn record_of(args: &ProbeArgs, lines: &[Line]) -> Record {
         schema: SCHEMA.into(),
         host: fingerprint::host(),
         axplab: fingerprint::build(),
+        randomised_layout: false,
         rows,
         indices: Indices::default(),
         warnings: Vec::new(),

@@ -122,6 +122,7 @@ mod tests {
             schema: SCHEMA.into(),
             host: Host::default(),
             axplab: Build::default(),
+            randomised_layout: false,
             rows: vec![row("whole"), row("half")],
             indices: Default::default(),
             warnings: vec![

@@ -1,5 +1,9 @@
 //! Reports: pure functions from a record to text. Each format is one file and one implementation of `ReportWriter`.
 
+mod chart;
+mod csv;
+mod exports;
+mod html;
 mod json;
 mod markdown;
 mod references;
@@ -24,14 +28,22 @@ pub enum Format {
     Table,
     /// For a README or a merge request
     Markdown,
+    /// One line for each sample
+    Csv,
     /// The record itself
     Json,
+    /// One page with charts, for a browser
+    Html,
+    /// Bencher Metric Format
+    Bmf,
+    /// A list for github-action-benchmark's `customSmallerIsBetter`
+    GithubActionBenchmark,
 }
 
-/// Writes one record in one format.
+/// Writes records in one format: one for each host.
 pub trait ReportWriter {
     /// Writes all of it; the caller flushes.
-    fn write(&self, record: &Record, out: &mut dyn Write) -> anyhow::Result<()>;
+    fn write(&self, records: &[Record], out: &mut dyn Write) -> anyhow::Result<()>;
 }
 
 /// The writer of a format.
@@ -39,7 +51,11 @@ pub fn writer(format: Format) -> &'static dyn ReportWriter {
     match format {
         Format::Table => &table::Table,
         Format::Markdown => &markdown::Markdown,
+        Format::Csv => &csv::Csv,
         Format::Json => &json::Json,
+        Format::Html => &html::Html,
+        Format::Bmf => &exports::Bmf,
+        Format::GithubActionBenchmark => &exports::GithubActionBenchmark,
     }
 }
 
@@ -53,4 +69,20 @@ pub fn plain_table() -> comfy_table::Table {
     // Never folded: a folded figure is misread, and terminals scroll.
     table.set_content_arrangement(ContentArrangement::Disabled);
     table
+}
+
+/// Text as HTML shows it.
+fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            c => safe.push(c),
+        }
+    }
+    safe
 }

@@ -79,6 +79,7 @@ mod tests {
             schema: SCHEMA.into(),
             host: Default::default(),
             axplab: Default::default(),
+            randomised_layout: false,
             rows: vec![row("ttcp-1460"), row("ttcp-108")],
             indices: Default::default(),
             warnings: Vec::new(),

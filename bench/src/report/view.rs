@@ -62,6 +62,7 @@ impl View {
             notes.push(note);
         }
         grids.extend(means(record, &columns));
+        grids.extend(mips(record, &columns));
         Self {
             head: head(record),
             grids,
@@ -320,6 +321,60 @@ fn means(record: &Record, columns: &Columns) -> Option<Grid> {
     Some(Grid { title, header, rows, text_columns: 1 })
 }
 
+/// Guest instructions by time of the work loop.
+fn mips(record: &Record, columns: &Columns) -> Option<Grid> {
+    let of = |result: &ResultRecord| {
+        let count = result.guest_instructions.filter(|_| result.verified)?;
+        Some(count as f64 / 1e6 / result.seconds.filter(|&seconds| seconds > 0.0)?)
+    };
+    let known = |name: &str| record.rows.iter().any(|row| row.result(name).and_then(of).is_some());
+    let engines: Vec<&str> = columns.measured.iter().copied().filter(|name| known(name)).collect();
+    let line = |row: &RowRecord| {
+        let value = |name: &&str| row.result(name).and_then(of).map_or(NONE.to_owned(), number);
+        std::iter::once(row.row.clone()).chain(engines.iter().map(value)).collect()
+    };
+    let mut header = vec!["row".to_owned()];
+    header.extend(engines.iter().map(|name| name.to_string()));
+    let title = "million guest instructions per second".into();
+    let rows = record.rows.iter().map(line).collect();
+    (!engines.is_empty()).then_some(Grid { title, header, rows, text_columns: 1 })
+}
+
+/// Where an engine's time went and how much code it made, for the reports that have the room.
+pub fn tiers(record: &Record) -> Option<Grid> {
+    let header = [
+        "row",
+        "engine",
+        "load s",
+        "translate s",
+        "execute s",
+        "host code B",
+        "guest instructions compiled",
+    ];
+    let mut rows = Vec::new();
+    for row in &record.rows {
+        for result in row.results.iter().filter(|result| !result.phases.is_empty()) {
+            let phase = |name: &str| result.phases.get(name).map_or(NONE.into(), |&x| number(x));
+            let metric = |name: &str| {
+                let samples = result.metrics.get(name).map(|metric| metric.samples.as_slice());
+                samples.and_then(stats::median).map_or(NONE.into(), number)
+            };
+            rows.push(vec![
+                row.row.clone(),
+                result.engine.clone(),
+                phase("load"),
+                phase("translate"),
+                phase("execute"),
+                metric("code_bytes"),
+                metric("compiled_instructions"),
+            ]);
+        }
+    }
+    let header = header.map(str::to_owned).to_vec();
+    let title = "where the time of a sample went, and what was compiled".into();
+    (!rows.is_empty()).then_some(Grid { title, header, rows, text_columns: 2 })
+}
+
 fn errors(record: &Record) -> Vec<String> {
     let mut lines = Vec::new();
     for row in &record.rows {
@@ -365,8 +420,38 @@ fn ratio(value: Option<f64>) -> String {
     value.map_or(NONE.into(), |value| format!("{}x", number(value)))
 }
 
+/// Cells of several hosts beside each other, for records that are not of one host.
+pub fn hosts(records: &[Record]) -> Option<Grid> {
+    if records.len() < 2 {
+        return None;
+    }
+    let mut header = vec!["row".to_owned(), "unit".to_owned()];
+    let mut names: Vec<(&str, &str)> = Vec::new();
+    for (index, record) in records.iter().enumerate() {
+        header.extend(record.engines().iter().map(|name| format!("{}: {name}", index + 1)));
+        for row in &record.rows {
+            if !names.iter().any(|(name, _)| *name == row.row) {
+                names.push((&row.row, &row.unit));
+            }
+        }
+    }
+    let line = |(name, unit): &(&str, &str)| {
+        let mut cells = vec![name.to_string(), unit.to_string()];
+        for record in records {
+            let row = record.rows.iter().find(|row| row.row == *name && row.unit == *unit);
+            cells.extend(
+                record.engines().iter().map(|engine| cell(row.and_then(|r| r.result(engine)))),
+            );
+        }
+        cells
+    };
+    let rows = names.iter().map(line).collect();
+    let title = "hosts side by side, numbered as below".into();
+    Some(Grid { title, header, rows, text_columns: 2 })
+}
+
 /// Four significant digits, or whole numbers up to ten million, then millions.
-pub(super) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     match value.abs() {
         x if !x.is_finite() => "?".into(),
         0.0 => "0".into(),
@@ -413,6 +498,7 @@ mod tests {
             schema: SCHEMA.into(),
             host: Default::default(),
             axplab: Default::default(),
+            randomised_layout: true,
             rows,
             indices: Indices::default(),
             warnings: Vec::new(),
@@ -421,7 +507,7 @@ mod tests {
 
     fn text(record: &Record, format: super::super::Format) -> String {
         let mut out = Vec::new();
-        super::super::writer(format).write(record, &mut out).unwrap();
+        super::super::writer(format).write(std::slice::from_ref(record), &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -25,6 +25,8 @@ pub struct Arena {
     exec: *mut u8,
     size: usize,
     used: usize,
+    /// State of the random gaps between pieces of code; 0 for none.
+    gaps: u64,
     /// [`FORKS`] when it was made.
     forks: u64,
 }
@@ -69,7 +71,14 @@ impl Arena {
                 return Err(io::Error::from(error).into());
             }
         };
-        Ok(Arena { write: write.cast(), exec: exec.cast(), size, used: 0, forks })
+        Ok(Arena {
+            write: write.cast(),
+            exec: exec.cast(),
+            size,
+            used: 0,
+            gaps: std::env::var("AXPLAB_JIT_LAYOUT").ok().and_then(|n| n.parse().ok()).unwrap_or(0),
+            forks,
+        })
     }
 
     /// After a fork, in the child: gives it memory of its own, since what it has is shared with its
@@ -107,9 +116,23 @@ impl Arena {
         unsafe {
             std::ptr::copy_nonoverlapping(code.as_ptr(), self.write.add(start), code.len());
         }
-        self.used = end;
+        self.used = (end + self.gap()).min(self.size);
         // SAFETY: `start` is within the mapping.
         Ok(unsafe { self.exec.add(start) })
+    }
+
+    /// Bytes to leave free, so that each run of a measurement places its code elsewhere: the luck of one
+    /// layout is not to stand in for speed.
+    fn gap(&mut self) -> usize {
+        if self.gaps == 0 {
+            return 0;
+        }
+        // Xorshift: it never becomes 0.
+        self.gaps ^= self.gaps << 13;
+        self.gaps ^= self.gaps >> 7;
+        self.gaps ^= self.gaps << 17;
+        // By cache lines, since the alignment within one is the compilers' own decision.
+        (self.gaps >> 32) as usize % 16 * 64
     }
 
     /// Executable address of the next code placed at a multiple of `align`.
