@@ -21,6 +21,9 @@ pub const ARGS: [u8; 5] = [30, 16, 17, 26, 9];
 /// RCX, RDX, RSI, RDI, R8, R9 (RAX is the next pc). Five of them lie where [`ARGS`] has them.
 pub const RESULTS: [u8; 6] = [17, 16, 30, 0, 26, 9];
 
+/// What [`word::SITE`] holds when a region stopped, which has no number: minus one.
+pub const REGION_SITE: i32 = -1;
+
 /// Returned instead of a pc: [`word::EXIT`] says why. No pc is odd.
 pub const STOPPED: u64 = 1;
 
@@ -182,6 +185,7 @@ global_asm!(
     "ret",
     ".globl axp_jit_unwind",
     "axp_jit_unwind:",
+    "mov qword ptr [rdi + {site}], {region}",
     "ldmxcsr [rdi + {mxcsr} + 4]",
     "mov rsp, [rdi + {host_sp}]",
     "mov eax, {stopped}",
@@ -189,6 +193,8 @@ global_asm!(
     host_sp = const word_offset(word::HOST_SP),
     stack_top = const word_offset(word::STACK_TOP),
     stopped = const STOPPED,
+    site = const word_offset(word::SITE),
+    region = const REGION_SITE,
     mxcsr = const word_offset(word::MXCSR),
 );
 

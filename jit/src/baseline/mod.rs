@@ -30,7 +30,7 @@ use axp_emu::engine::{Engine, EngineStats, Limit};
 use axp_emu::isa::{Insn, Opcode};
 use dynasmrt::SimpleAssembler;
 
-use crate::abi::{ExitKind, word};
+use crate::abi::{self, ExitKind, word};
 use crate::analysis::Bounds;
 use crate::code::{Arena, ArenaError, Stack};
 use crate::fault::{self, Zone};
@@ -587,7 +587,7 @@ impl Baseline {
 }
 
 /// What the stubs leave in `word::SITE` when a region has stopped.
-const REGION: u64 = u64::MAX;
+const REGION: u64 = abi::REGION_SITE as u64;
 
 /// Address of a counter that starts at `value`.
 fn new_counter(chunks: &mut Vec<Box<[i32; HEAT_CHUNK]>>, used: &mut usize, value: i32) -> u64 {
