@@ -82,7 +82,33 @@ static long other_process(void) {
     return process_vm_readv(getpid(), &here, 1, &there, 1, 0);
 }
 
-int main() {
+// Every way to name the own program gives the guest's, never the emulator's.
+static void own_program(void) {
+    char plain[300], other[300];
+    int dir = open("/proc/self", O_RDONLY | O_DIRECTORY);
+    long n = readlink("/proc/self/exe", plain, sizeof plain);
+    printf("exe by directory     %s\n",
+           readlinkat(dir, "exe", other, sizeof other) == n && !memcmp(plain, other, n) ? "same" : "OTHER");
+    printf("exe by slashes       %s\n",
+           readlink("/proc//self/./exe", other, sizeof other) == n && !memcmp(plain, other, n) ? "same" : "OTHER");
+    printf("exe by thread        %s\n",
+           readlink("/proc/thread-self/exe", other, sizeof other) == n && !memcmp(plain, other, n)
+               ? "same" : "OTHER");
+    close(dir);
+}
+
+// The file is what the program was given, in the same order.
+static void own_environment(char **envp) {
+    static char all[1 << 20];
+    int fd = open("/proc/self/environ", O_RDONLY);
+    long n = read(fd, all, sizeof all), at = 0;
+    for (; *envp && at < n && !strcmp(all + at, *envp); envp++)
+        at += strlen(*envp) + 1;
+    printf("environment          %s\n", !*envp && at == n ? "same" : "OTHER");
+    close(fd);
+}
+
+int main(int argc, char **argv, char **envp) {
     const unsigned long high = 0x7f0000000000, kernel = 0xfffffc0000000000;
     TRY(open_path("/proc/self/mem", 0));
     TRY(open_path("/proc/%d/mem", getpid()));
@@ -91,6 +117,7 @@ int main() {
     TRY(open_path("/proc//self/mem", 0));
     TRY(open_path("/proc/self/root/proc/self/mem", 0));
     TRY(open_path("/proc/thread-self/mem", 0));
+    TRY(open("/proc/self/clear_refs", O_WRONLY));
     TRY(relative());
     TRY(through_link());
     TRY(fixed(high, 8192));
@@ -115,5 +142,8 @@ int main() {
     TRY(syscall(SYS_io_uring_setup, 1, 0));
     TRY(prctl(PR_SET_MM, PR_SET_MM_BRK, high, 0, 0));
     TRY(prctl(PR_SET_SECCOMP, 2, high));
+    TRY(syscall(SYS_semop, 0, high, 100000ul));
+    own_program();
+    own_environment(envp);
     return 0;
 }

@@ -173,13 +173,13 @@ fn read_link(c: &mut Call<'_>, dir: u64, path: u64, to: u64, size: u64) -> SysRe
     if (size as i32) <= 0 {
         return Err(Errno::EINVAL);
     }
-    if procfs::own(&guest) == Some(b"exe") {
+    let path = c.linux.process.host_path(&guest);
+    if procfs::own(&guest) == Some(b"exe") || procfs::is_own_exe(dir, &path) {
         let name = c.linux.process.exe_name.clone();
         let len = name.len().min(size as usize);
         c.write(to, &name[..len])?;
         return Ok(len as u64);
     }
-    let path = c.linux.process.host_path(&guest);
     let to = c.buf(to, size)?;
     c.host(libc::SYS_readlinkat, &[dir, path.as_ptr() as u64, to, size])
 }

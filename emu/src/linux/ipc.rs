@@ -12,6 +12,8 @@ const IPC_64: u64 = 0x100;
 const IPC_RMID: u64 = 0;
 const IPC_SET: u64 = 1;
 const IPC_STAT: u64 = 2;
+/// Operations in one call.
+const SEMOPM: u64 = 500;
 const SHM_RDONLY: u64 = 0o10000;
 const SHM_RND: u64 = 0o20000;
 const SHM_REMAP: u64 = 0o40000;
@@ -138,7 +140,11 @@ pub fn semctl(c: &mut Call<'_>) -> SysResult {
 
 /// semop and semtimedop: sembuf of six bytes is generic.
 pub fn semop(c: &mut Call<'_>, timeout: u64) -> SysResult {
-    let operations = c.buf(c.a[1], 6 * c.a[2].min(500))?;
+    // SEMOPM as the kernel has it; the host's may be larger, and would read beyond what is checked.
+    if c.a[2] > SEMOPM {
+        return Err(Errno::E2BIG);
+    }
+    let operations = c.buf(c.a[1], 6 * c.a[2])?;
     let timeout = c.opt(timeout, 16)?;
     c.wait(libc::SYS_semtimedop, &[c.a[0], operations, c.a[2], timeout])
 }

@@ -354,6 +354,7 @@ impl Linux {
             runner: options.runner,
             exe,
             cmdline: joined(&argv),
+            environ: joined(&envp),
             auxv: image.auxv,
             brk: page_up(program.end),
         });

@@ -43,6 +43,7 @@ pub struct Process {
     /// The guest's name for it.
     pub(super) exe_name: Vec<u8>,
     pub(super) cmdline: Vec<u8>,
+    pub(super) environ: Vec<u8>,
     pub(super) auxv: Vec<u8>,
     /// Shared with processes that share the memory.
     pub(super) brk: Arc<Mutex<Brk>>,
@@ -114,6 +115,7 @@ pub(super) struct ProcessParts {
     pub runner: Option<Runner>,
     pub exe: PathBuf,
     pub cmdline: Vec<u8>,
+    pub environ: Vec<u8>,
     pub auxv: Vec<u8>,
     pub brk: u64,
 }
@@ -144,6 +146,7 @@ impl Process {
             exe: parts.exe,
             exe_name: exe_name.into_os_string().into_vec(),
             cmdline: parts.cmdline,
+            environ: parts.environ,
             auxv: parts.auxv,
             brk: Arc::new(Mutex::new(Brk { start: parts.brk, now: parts.brk })),
             actions: Mutex::new(actions),
@@ -199,6 +202,7 @@ impl Process {
             exe: self.exe.clone(),
             exe_name: self.exe_name.clone(),
             cmdline: self.cmdline.clone(),
+            environ: self.environ.clone(),
             auxv: self.auxv.clone(),
             brk: self.brk.clone(),
             actions: Mutex::new(*lock(&self.actions)),

@@ -1,5 +1,6 @@
 //! Files under /proc that must show the guest: made when they are opened.
 
+use std::ffi::CStr;
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 
@@ -19,6 +20,24 @@ pub fn own(path: &[u8]) -> Option<&[u8]> {
     mine.then_some(rest)
 }
 
+/// Whether a link, named by whatever detour, is the `exe` of this process, which the host has point
+/// to the emulator. Only such names cost more than a comparison.
+pub fn is_own_exe(dir: u64, path: &CStr) -> bool {
+    let bytes = path.to_bytes();
+    if bytes.rsplit(|&b| b == b'/').next() != Some(b"exe") {
+        return false;
+    }
+    let flags = (libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC) as u64;
+    let args = [dir, path.as_ptr() as u64, flags, 0, 0, 0];
+    let Ok(fd) = host::call(libc::SYS_openat, args) else { return false };
+    let found = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_default();
+    let _ = host::call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
+    let mut parts = found.as_os_str().as_bytes().split(|&b| b == b'/').skip(1);
+    // /proc/PID/exe or /proc/PID/task/TID/exe; a thread has the program of its process.
+    let pid = std::process::id().to_string();
+    parts.next() == Some(b"proc") && parts.next() == Some(pid.as_bytes())
+}
+
 /// What opening a path gives instead of the host's file.
 pub enum Special {
     /// These bytes.
@@ -36,8 +55,10 @@ pub fn special(process: &Process, path: &[u8]) -> Option<Special> {
         b"maps" => Some(Special::Bytes(maps(process))),
         b"auxv" => Some(Special::Bytes(process.auxv.clone())),
         b"cmdline" => Some(Special::Bytes(process.cmdline.clone())),
+        // The host's shows the emulator's stack.
+        b"environ" => Some(Special::Bytes(process.environ.clone())),
         b"mem" | b"pagemap" | b"smaps" | b"smaps_rollup" | b"numa_maps" | b"map_files"
-        | b"stack" | b"syscall" => Some(Special::Refused(Errno::EACCES)),
+        | b"stack" | b"syscall" | b"clear_refs" => Some(Special::Refused(Errno::EACCES)),
         _ => None,
     }
 }
