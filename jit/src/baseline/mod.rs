@@ -241,7 +241,7 @@ impl Baseline {
     ///
     /// # Safety
     /// `code` is a region that stays in place, within the range given to
-    /// [`set_regions`](Self::set_regions), until [`remove_entry`](Self::remove_entry).
+    /// `set_regions`, until [`remove_entry`](Self::remove_entry).
     pub unsafe fn install_entry(
         &mut self,
         mode: Mode,

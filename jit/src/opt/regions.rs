@@ -448,7 +448,7 @@ impl Regions {
         let merged = region.and_then(|r| r.merged.iter().find(|m| m.0 == vcpu.cpu.pc));
         if let Some(&(_, other)) = merged
             && !mode.precise
-            && va % PAGE_SIZE == 0
+            && va.is_multiple_of(PAGE_SIZE)
             && va.checked_sub(1).is_some_and(|before| vcpu.mem.region_at(before).is_some())
         {
             vcpu.cpu.pc = other;
