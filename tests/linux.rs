@@ -63,6 +63,7 @@ impl Guest {
         let file = dir.path().join(self.name);
         fs::hard_link(self.dir.path().join(self.name), &file).unwrap();
         let mut command = Command::new(runner);
+        command.env("RUN_GUEST_IDLE_THREAD", "1");
         command
             .args(options)
             .args(["-L", &sysroot()])

@@ -112,7 +112,7 @@ fn receive(signal: i32, info: &libc::siginfo_t) -> bool {
     let poll = mailbox.poll.get();
     if !poll.is_null() {
         // SAFETY: `poll` belongs to the processor that this thread runs.
-        unsafe { (*poll).store(1, Ordering::Release) };
+        unsafe { (*poll).fetch_or(1, Ordering::Release) };
     }
     true
 }
