@@ -279,15 +279,6 @@ pub struct RunArgs {
     /// at once instead of on a second thread, `off` uses templates only
     #[arg(long, value_name = "HOW", value_delimiter = ',')]
     pub jit: Vec<String>,
-    /// The CPU the program sees: ev4, ev5, ev56, pca56, ev6 or ev67
-    #[arg(long, value_name = "CPU", default_value = "ev67")]
-    pub cpu: String,
-    /// Where the guest's absolute paths are looked up first (its ld.so, libraries)
-    #[arg(short = 'L', value_name = "SYSROOT", env = "AXPLAB_SYSROOT")]
-    pub sysroot: Option<PathBuf>,
-    /// Set a variable of the guest's environment; without `=`, remove it
-    #[arg(short = 'E', value_name = "VAR=VAL")]
-    pub env: Vec<OsString>,
     /// The name that the guest is called by, its argument 0 [default: PROG]
     #[arg(short = '0', value_name = "ARGV0")]
     pub argv0: Option<OsString>,
@@ -300,14 +291,9 @@ pub struct RunArgs {
     /// Write these figures to FILE as JSON
     #[arg(long, value_name = "FILE")]
     pub stats_json: Option<PathBuf>,
-    /// The Alpha program and its arguments; all that follows PROG belongs to the guest
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "PROG"
-    )]
-    pub program: Vec<OsString>,
+    /// What to run
+    #[command(flatten)]
+    pub guest: crate::cli_debug::GuestArgs,
 }
 
 /// Arguments of `axplab disasm`.

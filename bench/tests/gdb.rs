@@ -1,6 +1,8 @@
 //! `axplab run --gdb`: the remote protocol spoken directly, and a session of gdb-multiarch, which is
 //! skipped by name where gdb-multiarch or the Alpha compiler is missing.
 
+mod common;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,13 +14,11 @@ use std::time::Duration;
 
 use axp_guests::{Catalogue, Cpu};
 
+use common::{COMPILER, has, sysroot};
+
 const AXPLAB: &str = env!("CARGO_BIN_EXE_axplab");
 /// Number of the PC among gdb's registers of an Alpha.
 const PC: &str = "40";
-
-fn sysroot() -> String {
-    std::env::var("AXPLAB_SYSROOT").unwrap_or_else(|_| "/usr/alpha-linux-gnu".to_owned())
-}
 
 /// A program that waits for a debugger at a port of its choice.
 struct Waiting {
@@ -245,18 +245,15 @@ continue
 #[test]
 fn gdb_multiarch_debugs_a_program_with_threads_and_signals() {
     let test = "gdb_multiarch_debugs_a_program_with_threads_and_signals";
-    for tool in ["alpha-linux-gnu-gcc", "gdb-multiarch"] {
-        if Command::new(tool).arg("--version").output().is_err() {
-            let required = std::env::var_os("AXPLAB_REQUIRE_TOOLS").is_some();
-            assert!(!required, "{test} needs {tool}");
-            eprintln!("skipped: {test} needs {tool}");
+    for tool in [COMPILER, "gdb-multiarch"] {
+        if !has(tool, test) {
             return;
         }
     }
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("debuggee");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run/debuggee.c");
-    let mut compile = Command::new("alpha-linux-gnu-gcc");
+    let mut compile = Command::new(COMPILER);
     compile.args(["-g", "-w", "-O0", "-mieee", "-pthread", "-o"]).args([&program, &source]);
     assert!(compile.status().unwrap().success());
     let script = dir.path().join("script.gdb");

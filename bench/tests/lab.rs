@@ -1,5 +1,7 @@
 //! The lab end to end, through its command line: stand-in engines with known figures, wrong results, bad input, interruption.
 
+mod common;
+
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -7,6 +9,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+use common::has;
 
 /// A folder of its own, with a place for temporary files that must be empty in the end.
 struct Bench {
@@ -97,17 +101,6 @@ fn answer(rate: u64, checksum: &str) -> String {
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
-}
-
-/// Skips, by name, what needs a tool that is not here; where tools are required, a skip is a failure.
-fn have(tool: &str, test: &str) -> bool {
-    let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
-        .any(|dir| dir.join(tool).is_file());
-    if !found {
-        assert!(std::env::var_os("AXPLAB_REQUIRE_TOOLS").is_none(), "{test} needs {tool}");
-        eprintln!("skipped: {test} needs {tool}");
-    }
-    found
 }
 
 const ROW: &str = "numeric-sort";
@@ -374,10 +367,10 @@ fn real_kernels_agree_natively_and_under_qemu() {
     let args =
         ["bench", ROW, "call-recursive", "-n", "2", "--sample-time", "0.02", "--json", "r.json"];
     let mut engines = "native,native-o3".to_owned();
-    if !have("cc", "the native column of real_kernels_agree_natively_and_under_qemu") {
+    if !has("cc", "the native column of real_kernels_agree_natively_and_under_qemu") {
         return;
     }
-    if have("qemu-alpha", "the qemu column of real_kernels_agree_natively_and_under_qemu") {
+    if has("qemu-alpha", "the qemu column of real_kernels_agree_natively_and_under_qemu") {
         engines += ",qemu-alpha";
     }
     let output = bench.command(&args).args(["--engines", &engines]).output().unwrap();
@@ -393,7 +386,7 @@ fn real_kernels_agree_natively_and_under_qemu() {
 
 #[test]
 fn the_disassembly_of_every_guest_program_is_objdumps() {
-    if !have("alpha-linux-gnu-objdump", "the_disassembly_of_every_guest_program_is_objdumps") {
+    if !has("alpha-linux-gnu-objdump", "the_disassembly_of_every_guest_program_is_objdumps") {
         return;
     }
     let bench = Bench::new();

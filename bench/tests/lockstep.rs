@@ -1,8 +1,12 @@
 //! `axplab lockstep` and `axplab trace` end to end. Guests are compiled here; without an Alpha compiler
 //! the tests skip by name.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+use common::{COMPILER, has, sysroot};
 
 const AXPLAB: &str = env!("CARGO_BIN_EXE_axplab");
 
@@ -75,10 +79,6 @@ int main(void)
 }
 "#;
 
-fn sysroot() -> String {
-    std::env::var("AXPLAB_SYSROOT").unwrap_or_else(|_| "/usr/alpha-linux-gnu".to_owned())
-}
-
 struct Guest {
     dir: tempfile::TempDir,
     program: PathBuf,
@@ -86,17 +86,14 @@ struct Guest {
 
 impl Guest {
     fn compile(source: &str, test: &str) -> Option<Guest> {
-        let compiler = "alpha-linux-gnu-gcc";
-        if Command::new(compiler).arg("--version").output().is_err() {
-            assert!(std::env::var_os("AXPLAB_REQUIRE_TOOLS").is_none(), "{test} needs {compiler}");
-            eprintln!("skipped: {test} needs {compiler}");
+        if !has(COMPILER, test) {
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("guest.c");
         std::fs::write(&file, source).unwrap();
         let program = dir.path().join("guest");
-        let mut command = Command::new(compiler);
+        let mut command = Command::new(COMPILER);
         command.args(["-w", "-O1", "-mieee", "-pthread", "-o"]).args([&program, &file]);
         assert!(command.status().unwrap().success());
         Some(Guest { dir, program })

@@ -1,9 +1,13 @@
 //! `axplab profile` end to end: that what it writes can be read, and that time is found where it was
 //! spent. The guest is compiled here; without an Alpha compiler the tests skip by name.
 
+mod common;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+
+use common::{COMPILER, has, sysroot};
 
 const AXPLAB: &str = env!("CARGO_BIN_EXE_axplab");
 
@@ -27,10 +31,6 @@ __attribute__((noinline)) unsigned long mill(int rounds)
 int main(int argc, char **argv) { return mill(atoi(argv[1])) == 0 ? 1 : 4; }
 "#;
 
-fn sysroot() -> String {
-    std::env::var("AXPLAB_SYSROOT").unwrap_or_else(|_| "/usr/alpha-linux-gnu".to_owned())
-}
-
 struct Guest {
     dir: tempfile::TempDir,
     program: PathBuf,
@@ -38,17 +38,14 @@ struct Guest {
 
 impl Guest {
     fn compile(test: &str) -> Option<Guest> {
-        let compiler = "alpha-linux-gnu-gcc";
-        if Command::new(compiler).arg("--version").output().is_err() {
-            assert!(std::env::var_os("AXPLAB_REQUIRE_TOOLS").is_none(), "{test} needs {compiler}");
-            eprintln!("skipped: {test} needs {compiler}");
+        if !has(COMPILER, test) {
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("busy.c");
         fs::write(&file, BUSY).unwrap();
         let program = dir.path().join("busy");
-        let mut command = Command::new(compiler);
+        let mut command = Command::new(COMPILER);
         command.args(["-O1", "-o"]).args([&program, &file]);
         assert!(command.status().unwrap().success());
         Some(Guest { dir, program })

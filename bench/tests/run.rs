@@ -1,6 +1,8 @@
 //! `axplab run` end to end: how guests start, what they see, how they end, and what a shell makes of
 //! it. Guests that need an Alpha compiler are compiled here; without one, their tests skip by name.
 
+mod common;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -9,15 +11,13 @@ use std::process::{Command, Output, Stdio};
 
 use axp_guests::{Catalogue, Cpu, ResultLine};
 
+use common::{COMPILER, has, sysroot};
+
 const AXPLAB: &str = env!("CARGO_BIN_EXE_axplab");
 const ENGINES: &[&str] = &["interp", "interp-match", "baseline", "opt", "auto"];
 /// Signal numbers that Alpha and the host share.
 const SIGSEGV: i32 = 11;
 const SIGTERM: i32 = 15;
-
-fn sysroot() -> String {
-    std::env::var("AXPLAB_SYSROOT").unwrap_or_else(|_| "/usr/alpha-linux-gnu".to_owned())
-}
 
 /// A folder with one Alpha program.
 struct Guest {
@@ -28,17 +28,13 @@ struct Guest {
 impl Guest {
     /// Compiles a C file, named from this package's folder, against the Alpha glibc.
     fn compile(source: &str, test: &str) -> Option<Guest> {
-        let compiler = "alpha-linux-gnu-gcc";
-        if Command::new(compiler).arg("--version").output().is_err() {
-            let required = std::env::var_os("AXPLAB_REQUIRE_TOOLS").is_some();
-            assert!(!required, "{test} needs {compiler}");
-            eprintln!("skipped: {test} needs {compiler}");
+        if !has(COMPILER, test) {
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
         let program = dir.path().join(source.file_stem().unwrap());
-        let output = Command::new(compiler)
+        let output = Command::new(COMPILER)
             .args(["-w", "-O1", "-mieee", "-o"])
             .args([&program, &source])
             .args(["-lutil", "-pthread"])

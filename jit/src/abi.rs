@@ -2,10 +2,11 @@
 //!
 //! A region is a host function of Cranelift's tail-call convention: it takes the [`Cpu`] pointer
 //! and the guest registers in [`ARGS`] in host registers, everything else in memory. It returns the
-//! next guest pc, or [`STOPPED`] with the reason in [`Cpu::engine`], and the guest registers
-//! in [`RESULTS`]. A guest call is a host call: after it the caller compares the returned pc with
-//! the guest's return address and, where they differ, returns itself; so any control flow of the
-//! guest unwinds to the dispatcher with a consistent state.
+//! next guest pc and the guest registers in [`RESULTS`]. A guest call is a host call: after it the
+//! caller compares the returned pc with the guest's return address and, where they differ, returns
+//! itself; so any control flow of the guest unwinds to the dispatcher with a consistent state. A region
+//! that stops puts the reason into [`Cpu::engine`] and leaves through `axp_jit_unwind`, which drops all
+//! frames: whoever entered gets [`STOPPED`].
 
 use std::arch::global_asm;
 use std::mem::offset_of;
@@ -77,7 +78,7 @@ pub mod word {
     pub const FPE_UNTIL: usize = 23;
 }
 
-/// Why a region returned [`STOPPED`]; `Cpu::pc` is set in each case.
+/// Why compiled code gave [`STOPPED`]; `Cpu::pc` is set in each case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum ExitKind {
@@ -142,8 +143,8 @@ pub const fn result_set() -> RegSet {
 
 // The entry trampoline changes to the engine's own stack, so that how deep guest calls nest does not
 // depend on the thread. It keeps the Cpu pointer in RBX, which regions preserve as every callee-saved
-// register of the System V ABI. `axp_jit_unwind` is where the fault handler sends a region whose
-// guest access faulted: it drops all host frames above the trampoline's.
+// register of the System V ABI. `axp_jit_unwind` is where a region goes that stops, and where the fault
+// handler sends one whose guest access faulted: it drops all host frames above the trampoline's.
 global_asm!(
     ".globl axp_jit_enter",
     ".type axp_jit_enter, @function",
@@ -249,7 +250,7 @@ const _: () = assert!(offset_of!(Cpu, r) == 0);
 unsafe extern "C" {
     /// Runs the region at `code` on `cpu`; returns the next pc or [`STOPPED`].
     pub fn axp_jit_enter(cpu: *mut Cpu, code: *const u8) -> u64;
-    /// Leaves all regions: RDI is the [`Cpu`] pointer. Never called, only jumped to.
+    /// Leaves all regions with [`STOPPED`]: RDI is the [`Cpu`] pointer. Never called, only jumped to.
     pub fn axp_jit_unwind();
     /// Calls the host function in R8 and keeps all registers. Called by regions.
     pub fn axp_jit_helper();

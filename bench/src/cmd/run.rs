@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use axp_jit::auto::Tuning;
-use clap::Parser;
 
-use crate::cli::{Cli, Command, RunArgs};
+use crate::cli::RunArgs;
 use crate::cli_debug::GuestArgs;
 use crate::{Outcome, guest};
 
@@ -66,31 +65,11 @@ pub fn ended(status: ExitStatus) -> Outcome {
     }
 }
 
-/// The options of `axplab run --engine ENGINE` for what another command runs.
+/// The options of a plain run of a program on an engine, for what another command runs.
 pub fn options_for(guest: &GuestArgs, engine: &str) -> anyhow::Result<RunOptions> {
-    let mut words: Vec<OsString> = ["axplab", "run", "--engine", engine].map(Into::into).into();
-    words.extend(["--cpu".into(), OsString::from(&guest.cpu)]);
-    if let Some(sysroot) = &guest.sysroot {
-        words.extend(["-L".into(), sysroot.into()]);
-    }
-    for variable in &guest.env {
-        words.extend(["-E".into(), variable.clone()]);
-    }
-    words.extend(guest.program.iter().cloned());
-    match Cli::try_parse_from(words)?.command {
-        Command::Run(args) => options(args),
-        other => bail!("not a run: {other:?}"),
-    }
-}
-
-fn options(args: RunArgs) -> anyhow::Result<RunOptions> {
-    one_of("engine", &args.engine, ENGINES)?;
-    one_of("cpu", &args.cpu, CPUS)?;
-    if !args.jit.is_empty() && args.engine != "auto" {
-        bail!("--jit is for the engine `auto`, not `{}`", args.engine);
-    }
-    let tuning = tuning(&args.jit)?;
-    let mut words = args.program.into_iter();
+    one_of("engine", engine, ENGINES)?;
+    one_of("cpu", &guest.cpu, CPUS)?;
+    let mut words = guest.program.iter().cloned();
     let program = PathBuf::from(words.next().context("name the Alpha program to run")?);
     let meta = std::fs::metadata(&program).with_context(|| {
         format!("cannot run `{}`; give the path of an Alpha ELF program", program.display())
@@ -98,7 +77,7 @@ fn options(args: RunArgs) -> anyhow::Result<RunOptions> {
     if meta.is_dir() {
         bail!("`{}` is a directory; give the path of an Alpha ELF program", program.display());
     }
-    if let Some(sysroot) = &args.sysroot
+    if let Some(sysroot) = &guest.sysroot
         && !sysroot.is_dir()
     {
         bail!(
@@ -106,21 +85,38 @@ fn options(args: RunArgs) -> anyhow::Result<RunOptions> {
             sysroot.display()
         );
     }
+    Ok(RunOptions {
+        engine: engine.to_owned(),
+        tuning: Tuning::default(),
+        cpu: guest.cpu.clone(),
+        sysroot: guest.sysroot.clone(),
+        env: guest.env.iter().cloned().map(variable).collect::<anyhow::Result<_>>()?,
+        argv0: None,
+        stats: false,
+        stats_json: None,
+        gdb: None,
+        program,
+        args: words.collect(),
+    })
+}
+
+fn options(args: RunArgs) -> anyhow::Result<RunOptions> {
+    let tuning = tuning(&args.jit)?;
+    one_of("engine", &args.engine, ENGINES)?;
+    if !args.jit.is_empty() && args.engine != "auto" {
+        bail!("--jit is for the engine `auto`, not `{}`", args.engine);
+    }
+    let plain = options_for(&args.guest, &args.engine)?;
     if let Some(path) = &args.stats_json {
         crate::record::check_writable(path)?;
     }
     Ok(RunOptions {
-        engine: args.engine,
         tuning,
-        cpu: args.cpu,
-        sysroot: args.sysroot,
-        env: args.env.into_iter().map(variable).collect::<anyhow::Result<_>>()?,
         argv0: args.argv0,
         stats: args.stats,
         stats_json: args.stats_json,
         gdb: args.gdb,
-        program,
-        args: words.collect(),
+        ..plain
     })
 }
 
@@ -178,7 +174,10 @@ fn variable(text: OsString) -> anyhow::Result<(OsString, Option<OsString>)> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::cli::{Cli, Command};
 
     fn parse(words: &[&str]) -> RunArgs {
         match Cli::try_parse_from(["axplab", "run"].iter().chain(words)).unwrap().command {
@@ -192,7 +191,7 @@ mod tests {
         let args =
             parse(&["--stats", "-E", "A=b", "prog", "--engine", "x", "-L", "--", "-0", "--help"]);
         assert!(args.stats && args.engine == "auto");
-        assert_eq!(args.program, ["prog", "--engine", "x", "-L", "--", "-0", "--help"]);
+        assert_eq!(args.guest.program, ["prog", "--engine", "x", "-L", "--", "-0", "--help"]);
     }
 
     #[test]

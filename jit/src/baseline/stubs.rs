@@ -203,11 +203,6 @@ impl Stubs {
             let d = abi::int_offset(guest) - BIAS;
             dynasm!(m.asm ; .arch x64 ; mov [DWORD rbp + d], Rq(host));
         }
-        dynasm!(m.asm ; .arch x64 ; test al, STOPPED as i8 ; jz BYTE 16);
-        dynasm!(m.asm ; .arch x64
-            ; mov QWORD [DWORD rbp + word_disp(word::SITE)], DWORD super::REGION as i32
-        );
-        m.jump(leave_saved);
         m.load();
         m.jump(s.lookup);
 

@@ -17,7 +17,7 @@ use super::emit::{Mode, STATE, Translator};
 use crate::runtime;
 
 /// FPCR status bits in `FpResult::exc`.
-pub(super) const STATUS: i64 = 0x3f << 52;
+const STATUS: i64 = 0x3f << 52;
 /// Trap summary bits in `FpResult::exc`.
 const TRAPS: i64 = 0x7f;
 
@@ -274,14 +274,25 @@ impl Translator<'_, '_> {
 
     /// Calls the exact semantics, sets status bits, and leaves to the interpreter on a trap.
     fn exact(&mut self, insn: &Insn) -> Value {
+        self.exact_or_trap(insn, true)
+    }
+
+    /// The same for an instruction that cannot trap in this mode.
+    pub(super) fn exact_silent(&mut self, insn: &Insn) -> Value {
+        self.exact_or_trap(insn, false)
+    }
+
+    fn exact_or_trap(&mut self, insn: &Insn, traps: bool) -> Value {
         let Some(thunk) = runtime::fp_thunk(insn.op) else { return self.b.ins().f64const(0.0) };
         let (a, b) = (self.get_bits(insn.a), self.get_bits(insn.b));
         let qual = self.iconst(i64::from(insn.qual.0));
         let offset = offset_of!(Cpu, fpcr) as i32;
         let fpcr = self.b.ins().load(I64, STATE, self.cpu, offset);
         let [value, exc] = self.call_host(thunk as usize as u64, [a, b, qual, fpcr]);
-        let trap = self.b.ins().band_imm_s(exc, TRAPS);
-        self.cold_if(trap, |t| t.stop_and_step());
+        if traps {
+            let trap = self.b.ins().band_imm_s(exc, TRAPS);
+            self.cold_if(trap, |t| t.stop_and_step());
+        }
         let status = self.b.ins().band_imm_s(exc, STATUS);
         let fpcr = self.b.ins().bor(fpcr, status);
         self.b.ins().store(STATE, fpcr, self.cpu, offset);

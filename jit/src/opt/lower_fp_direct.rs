@@ -4,17 +4,14 @@
 //! do alone raises SIGFPE, and `crate::fpu` supplies the result and the status. Left to this code are
 //! the differences that raise nothing, all of them about quiet NaNs.
 
-use axp_emu::cpu::Cpu;
 use axp_emu::isa::{Insn, Kind, Opcode, SINK, ZERO};
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::types::{F32, F64, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
-use std::mem::offset_of;
 
-use super::emit::{STATE, Translator, srcloc};
-use super::lower_fp::{Quals, STATUS};
+use super::emit::{Translator, srcloc};
+use super::lower_fp::Quals;
 use crate::region::{self, Term};
-use crate::runtime;
 
 /// A compare that waits for the branch which ends its block.
 #[derive(Clone, Copy, Debug)]
@@ -155,20 +152,6 @@ impl Translator<'_, '_> {
             self.set_f(insn.c, value);
             self.goto(target);
         }
-    }
-
-    /// Calls the exact semantics of an instruction that cannot trap, and sets status bits.
-    fn exact_silent(&mut self, insn: &Insn) -> Value {
-        let Some(thunk) = runtime::fp_thunk(insn.op) else { return self.b.ins().f64const(0.0) };
-        let (a, b) = (self.get_bits(insn.a), self.get_bits(insn.b));
-        let qual = self.iconst(i64::from(insn.qual.0));
-        let offset = offset_of!(Cpu, fpcr) as i32;
-        let fpcr = self.b.ins().load(I64, STATE, self.cpu, offset);
-        let [value, exc] = self.call_host(thunk as usize as u64, [a, b, qual, fpcr]);
-        let status = self.b.ins().band_imm_s(exc, STATUS);
-        let fpcr = self.b.ins().bor(fpcr, status);
-        self.b.ins().store(STATE, fpcr, self.cpu, offset);
-        self.from_bits(value)
     }
 
     /// Whether the next use of what an LDS loads is as a number, not as bits: then the host converts
