@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use axp_emu::cpu::UnalignedPolicy;
 use axp_emu::engine::{Engine, Limit};
 use axp_emu::isa::{CpuModel, assemble_at};
 use axp_guests::{Catalogue, Cpu};
 use axp_jit::divide::{Division, recognise};
+use axp_jit::region::select;
 use axp_tests::engines::ENGINES;
 use axp_tests::state::{CODE, DATA, STOP, STOPPED, State, TestMachine};
 use axp_tests::words::Random;
@@ -87,6 +89,17 @@ fn check(division: &Division, code: &[u32]) {
     let registers = std::array::from_fn(|i| if i == 30 { DATA + 512 } else { random.next_u64() });
     let mut bench = Operands { machine: TestMachine::new(), registers };
     bench.machine.load(code);
+    // Without this the comparison below would hold of code that divides as the guest does.
+    let of_region = |machine: &TestMachine, inline| {
+        let region = select(&machine.vcpu, CODE, 100, inline, &|_| true);
+        region.blocks[0].division
+    };
+    let kind = |d: Division| (d.signed, d.long, d.remainder);
+    assert_eq!(of_region(&bench.machine, true).map(kind), Some(kind(*division)));
+    assert_eq!(of_region(&bench.machine, false), None, "counted runs count the guest's code");
+    bench.machine.vcpu.unaligned = UnalignedPolicy::Trap;
+    assert_eq!(of_region(&bench.machine, true), None, "its stores may trap");
+    bench.machine.vcpu.unaligned = UnalignedPolicy::Fixup;
     let mut engines: Vec<_> = ENGINES.iter().map(|e| (e.name, (e.make)())).collect();
     let corners = CORNERS.iter().flat_map(|&n| CORNERS.map(|d| (n, d)));
     let drawn: Vec<_> = (0..400)

@@ -77,7 +77,8 @@ fn what_cannot_start_is_refused_in_one_line() {
         (&["machine", &path, "--probe", "guess"], "guess"),
         (&["machine", big, "--memory", "1"], "does not fit"),
         (&["probe", "--probe", "guess"], "guess"),
-        (&["modes", "nothing"], "unknown program"),
+        (&["modes", "nothing"], "unknown program `nothing`"),
+        (&["machine", "/dev/null"], "`/dev/null` is empty"),
     ] {
         let out = axplab(args);
         let told = String::from_utf8_lossy(&out.stderr).into_owned();

@@ -319,3 +319,77 @@ fn written(insn: &Insn) -> Option<u8> {
     let set = insn.writes().int;
     (set.count_ones() == 1).then(|| set.trailing_zeros() as u8)
 }
+
+#[cfg(test)]
+mod tests {
+    use axp_emu::isa::{assemble_block, decode};
+
+    use super::*;
+    use crate::region::Term;
+
+    /// The plan for a block of which only these registers are needed afterwards.
+    fn plan_of(text: &str, live_out: &[u8], observed: bool) -> Option<Vec<Action>> {
+        let words = assemble_block(text, 0x1000).unwrap();
+        let insns: Vec<Insn> = words.into_iter().map(|w| decode(w).unwrap()).collect();
+        let term = Term::Stop;
+        let (loop_head, division, inlined) = (false, None, false);
+        let block = Block { pc: 0x1000, insns, term, loop_head, division, inlined };
+        let live = live_out.iter().fold(0, |set, r| set | 1 << r);
+        let live = RegSet { int: live, fp: 0 };
+        plan(&block, &Bounds::UNKNOWN, live, false, observed, crate::opt::is_access)
+    }
+
+    const UNALIGNED: &str = "ldq_u $1,0($16)\nldq_u $2,7($16)\nextql $1,$16,$1\n\
+                             extqh $2,$16,$2\nbis $1,$2,$3";
+
+    fn load(size: u8, disp: i32, elide: bool, other: Option<usize>) -> Action {
+        Action::Load { datum: 0, size, disp, elide, other }
+    }
+
+    #[test]
+    fn an_unaligned_quadword_is_one_load() {
+        use Action::*;
+        for observed in [false, true] {
+            let plan = plan_of(UNALIGNED, &[1, 2, 3], observed).unwrap();
+            assert_eq!(plan, [load(8, 0, true, Some(1)), Skip, Low(0), High(0), Whole(0)]);
+        }
+        // The high quadword may be loaded first.
+        let swapped = UNALIGNED
+            .replace("ldq_u $1,0($16)\nldq_u $2,7($16)", "ldq_u $2,7($16)\nldq_u $1,0($16)");
+        let plan = plan_of(&swapped, &[3], false).unwrap();
+        assert_eq!(plan[..2], [load(8, 0, true, Some(1)), Skip]);
+    }
+
+    #[test]
+    fn bytes_are_one_load() {
+        use Action::*;
+        let plan = plan_of("ldq_u $1,3($16)\nlda $2,3($16)\nextbl $1,$2,$1", &[1, 2], true);
+        assert_eq!(plan.unwrap(), [load(1, 3, true, None), Plain, Whole(0)]);
+        let signed = "ldq_u $1,0($16)\nlda $2,1($16)\nextqh $1,$2,$1\nsra $1,56,$1";
+        let plan = plan_of(signed, &[1, 2], true).unwrap();
+        assert_eq!(plan, [load(1, 0, true, None), Plain, Low(0), Signed(0)]);
+    }
+
+    #[test]
+    fn a_quadword_that_somebody_sees_is_loaded() {
+        let kept =
+            UNALIGNED.replace("extqh $2,$16,$2\nbis $1,$2,$3", "extqh $2,$16,$4\nbis $1,$4,$3");
+        let plan = plan_of(&kept, &[2, 3], false).unwrap();
+        assert_eq!(plan[1], Action::Plain, "R2 is needed after the block");
+        assert_eq!(plan_of(&kept, &[3], false).unwrap()[1], Action::Skip);
+    }
+
+    #[test]
+    fn what_is_nearly_right_is_left_alone() {
+        for wrong in [
+            UNALIGNED.replace("7($16)", "6($16)"),
+            UNALIGNED.replace("extqh $2,$16", "extqh $2,$17"),
+            UNALIGNED.replace("extqh $2,$16", "extlh $2,$16"),
+            UNALIGNED.replace("ldq_u $2", "stq $5,0($17)\nldq_u $2"),
+            UNALIGNED.replace("ldq_u $2", "addq $16,8,$16\nldq_u $2"),
+            UNALIGNED.replace("bis", "xor"),
+        ] {
+            assert_eq!(plan_of(&wrong, &[3], false), None, "{wrong}");
+        }
+    }
+}

@@ -35,8 +35,10 @@ pub fn import(args: ImportArgs) -> anyhow::Result<Outcome> {
         }
     }
     if lines.is_empty() {
+        let files: Vec<_> = args.files.iter().map(|path| path.display().to_string()).collect();
         bail!(
-            "no line that begins with AXPLAB1; run a guest program, for example `axplab list` names its rows"
+            "no line that begins with AXPLAB1 in `{}`; give what a guest program of `axplab list` printed",
+            files.join("`, `")
         );
     }
     let record = assemble(lines, &args.engine, &args.host)?;

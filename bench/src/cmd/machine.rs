@@ -24,6 +24,9 @@ pub fn machine(args: MachineArgs) -> anyhow::Result<Outcome> {
     let mut engine = guest::engine(&args.engine)?(Tuning::default())?;
     let path = args.program.display();
     let bytes = std::fs::read(&args.program).with_context(|| format!("cannot read `{path}`"))?;
+    if bytes.is_empty() {
+        bail!("`{path}` is empty; give an ELF file or lines of assembly");
+    }
     let image = if bytes.starts_with(b"\x7fELF") {
         load::parse(&bytes).with_context(|| format!("`{path}`"))?
     } else {

@@ -28,8 +28,10 @@ pub fn modes(args: ModesArgs) -> anyhow::Result<Outcome> {
         Some(_) => Some(0),
         None => PROGRAMS.iter().position(|name| *name == args.program),
     };
-    let program = program
-        .with_context(|| format!("unknown program; choose among {}", PROGRAMS.join(", ")))?;
+    let program = program.with_context(|| {
+        let known = PROGRAMS.join(", ");
+        format!("unknown program `{}`; choose among {known}, or give FILE.COM", args.program)
+    })?;
     let parameters = [program as u64, args.iterations, 0x28_0000, 8, 3, 1];
     let job = match &text {
         Some(text) => Job::procedure(&args.engine, strategy, text),

@@ -102,7 +102,6 @@ pub fn options_for(guest: &GuestArgs, engine: &str) -> anyhow::Result<RunOptions
 
 fn options(args: RunArgs) -> anyhow::Result<RunOptions> {
     let tuning = tuning(&args.jit)?;
-    one_of("engine", &args.engine, ENGINES)?;
     if !args.jit.is_empty() && args.engine != "auto" {
         bail!("--jit is for the engine `auto`, not `{}`", args.engine);
     }
