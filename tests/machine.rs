@@ -5,8 +5,8 @@ use axp_emu::machine::HaltReason;
 use axp_emu::mem::{ProbeStrategy, pte};
 use axp_tests::machine::{ALL_RIGHTS, CODE, DATA, RESULTS, Rig, SCB_ARGUMENT, STACKS};
 
-const STRATEGIES: [ProbeStrategy; 4] =
-    [ProbeStrategy::Walk, ProbeStrategy::Inline, ProbeStrategy::Cached, ProbeStrategy::Elided];
+const STRATEGIES: [ProbeStrategy; 3] =
+    [ProbeStrategy::Walk, ProbeStrategy::Inline, ProbeStrategy::Cached];
 
 /// Reports SP, the saved PC and PS, and the current PS; goes back.
 const TELL: &str = "

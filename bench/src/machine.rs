@@ -17,11 +17,10 @@ use crate::guest;
 pub const PROGRAMS: [&str; 3] = ["getsyi", "chmk", "probe"];
 
 /// The strategies by name.
-pub const STRATEGIES: [(&str, ProbeStrategy); 4] = [
+pub const STRATEGIES: [(&str, ProbeStrategy); 3] = [
     ("walk", ProbeStrategy::Walk),
     ("inline", ProbeStrategy::Inline),
     ("cached", ProbeStrategy::Cached),
-    ("elided", ProbeStrategy::Elided),
 ];
 
 /// How often times by mode are told.
@@ -88,7 +87,7 @@ pub struct Done {
 pub fn strategy(name: &str) -> anyhow::Result<ProbeStrategy> {
     match STRATEGIES.iter().find(|(known, _)| *known == name) {
         Some((_, strategy)) => Ok(*strategy),
-        None => bail!("unknown strategy `{name}`; choose among walk, inline, cached, elided"),
+        None => bail!("unknown strategy `{name}`; choose among walk, inline, cached"),
     }
 }
 

@@ -155,7 +155,7 @@ fn comparison(
             .disable_y_axis()
             .y_labels(0)
             .x_desc(format!("speed, {base} = 1 (logarithmic)"))
-            .x_label_formatter(&|x| super::view::number(*x))
+            .x_label_formatter(&|x| tick(*x))
             .label_style(("sans-serif", 13).into_font().color(&INK))
             .axis_style(INK)
             .bold_line_style(LINE)
@@ -303,7 +303,7 @@ fn curve(
             .configure_mesh()
             .x_desc("bytes in a message (logarithmic)")
             .y_desc(if logarithmic { format!("{unit} (logarithmic)") } else { unit.to_owned() })
-            .x_label_formatter(&|x| super::view::number(*x))
+            .x_label_formatter(&|x| tick(*x))
             .y_label_formatter(&|y| {
                 super::view::number(if logarithmic { 10f64.powf(*y) } else { *y })
             })
@@ -330,4 +330,26 @@ fn curve(
 /// Drawing into a string fails for a fault of the drawing only.
 fn drawing(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("cannot draw a chart: {error}")
+}
+
+/// What a line of a logarithmic axis is labelled with: at 1, 2 and 5 times a power of ten; the others
+/// would run into each other.
+fn tick(x: f64) -> String {
+    let power = x.log10().floor();
+    let digit = x / 10f64.powf(power);
+    if [1.0, 2.0, 5.0, 10.0].iter().all(|shown| (digit - shown).abs() > 1e-6) {
+        return String::new();
+    }
+    format!("{x:.*}", (-power).max(0.0) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_of_a_logarithmic_axis_leave_room() {
+        let shown = [0.01, 0.1, 0.3, 0.5, 0.9, 1.0, 2.0, 5.0, 10.0, 40.0].map(tick);
+        assert_eq!(shown, ["0.01", "0.1", "", "0.5", "", "1", "2", "5", "10", ""]);
+    }
 }

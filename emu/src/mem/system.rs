@@ -73,8 +73,6 @@ pub enum ProbeStrategy {
     Inline,
     /// Verdicts by page, mode and direction, from valid entries only.
     Cached,
-    /// As `Inline`; compiled code leaves out what an earlier probe of the region proves.
-    Elided,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -521,7 +519,7 @@ impl SystemMap {
         };
         match strategy {
             ProbeStrategy::Walk => {}
-            ProbeStrategy::Inline | ProbeStrategy::Elided => {
+            ProbeStrategy::Inline => {
                 if self.bank_of(mode).host(va, 1, access).is_some() {
                     return Ok((true, ProbeWay::Buffer));
                 }
@@ -546,7 +544,7 @@ impl SystemMap {
         if entry & pte::V != 0 {
             match strategy {
                 ProbeStrategy::Walk => {}
-                ProbeStrategy::Inline | ProbeStrategy::Elided => self.enter(va, entry, mode, false),
+                ProbeStrategy::Inline => self.enter(va, entry, mode, false),
                 ProbeStrategy::Cached => {
                     let (cell, tag) = stash();
                     cell.set(tag | u64::from(allowed) << 3);
@@ -585,7 +583,7 @@ impl SystemMap {
 
     /// Whether compiled code answers PROBE from the translation buffer.
     pub fn probes_inline(&self) -> bool {
-        matches!(self.strategy.get(), ProbeStrategy::Inline | ProbeStrategy::Elided)
+        self.strategy.get() == ProbeStrategy::Inline
     }
 
     /// What, added to the address of an aligned datum, gives the host's, after the translation has
