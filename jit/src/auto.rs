@@ -23,6 +23,9 @@ const COVERED: u32 = 4;
 /// change from templates to regions and back, all registers included.
 const LEAST: usize = 40;
 
+/// What an entry that a region calls may be colder by.
+const CALLED: u32 = 50;
+
 /// How [`Auto`] goes about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
@@ -163,6 +166,19 @@ impl Auto {
         match unsafe { self.baseline.install_entry(mode, pc, code) } {
             Ok(()) => self.installed.push((mode, pc)),
             Err(error) => tracing::debug!("region at {pc:#x} is not installed: {error}"),
+        }
+        self.warm_callees(mode, pc);
+    }
+
+    /// What a hot region calls is hot as well: where it is no region itself, the call leaves the region
+    /// and templates do the rest of the round.
+    fn warm_callees(&mut self, mode: Mode, pc: u64) {
+        let executions = (self.tuning.threshold / CALLED) as i32;
+        for &(call, callee) in self.regions.calls(mode, pc) {
+            let learned: Vec<u64> = self.baseline.learned(call).collect();
+            for callee in callee.into_iter().chain(learned) {
+                self.baseline.warm(mode, callee, executions);
+            }
         }
     }
 

@@ -177,6 +177,14 @@ impl Region {
         self.blocks.iter().flat_map(move |b| of(b.term)).flatten()
     }
 
+    /// Its calls of code that stays outside: their pcs, and where those lead that say so.
+    pub fn calls(&self) -> impl Iterator<Item = (u64, Option<u64>)> {
+        self.blocks.iter().filter_map(|b| match b.term {
+            Term::Call { callee, .. } => Some((b.end() - 4, callee)),
+            _ => None,
+        })
+    }
+
     /// Address ranges of guest code that the region was made from.
     pub fn ranges(&self) -> Vec<(u64, u64)> {
         let mut all: Vec<_> = self.blocks.iter().map(|b| (b.pc, b.end())).collect();

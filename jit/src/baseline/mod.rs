@@ -232,6 +232,20 @@ impl Baseline {
         }
     }
 
+    /// As [`set_heat`](Self::set_heat), for an entry that is not so hot yet and has not been hot.
+    pub fn warm(&mut self, mode: Mode, pc: u64, executions: i32) {
+        let space = self.space(mode);
+        if let Some(&counter) = self.heat_of.get(&(space, pc)) {
+            let counter = counter as *mut i32;
+            // SAFETY: a counter of ours, which live as long as the engine; no code is running.
+            unsafe {
+                if (executions..COLD_FOR_LONG / 2).contains(&*counter) {
+                    *counter = executions;
+                }
+            }
+        }
+    }
+
     /// Where the code lies that `install_entry` is given, for faults in it.
     pub(crate) fn set_regions(&mut self, code: Option<Range<u64>>, sites: *const FpSites) {
         self.regions = code.map(|code| Zone::regions(code, sites));

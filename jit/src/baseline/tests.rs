@@ -10,6 +10,7 @@ use axp_emu::isa::{CpuModel, assemble_block};
 use axp_emu::mem::{Access, AddressSpace, FaultKind, MapRequest, MemFault, PAGE_SIZE, Place, Prot};
 
 use super::{Baseline, Host, Stop};
+use crate::auto::{Auto, Tuning};
 
 const CODE: u64 = 0x1_2000_0000;
 const DATA: u64 = 0x1_4000_0000;
@@ -236,6 +237,32 @@ fn heat_reports_loop_heads_and_callees_and_learns_targets() {
     engine.invalidate(0, u64::MAX);
     assert_eq!(engine.run_until(&mut vcpu, Limit::None), Stop::Exit(DONE));
     assert_eq!(engine.learned(CODE + 4).collect::<Vec<_>>(), [CODE + 64]);
+}
+
+#[test]
+fn what_a_hot_region_calls_is_soon_a_region() {
+    // Each of the two is called in every other round: 500 times, which alone is not enough.
+    let mut vcpu = machine(
+        "       lda     r9, 1000(r31)
+                lda     r10, 0(r31)
+        loop:   lda     r27, 64(r16)
+                sll     r9, 4, r1
+                and     r1, 16, r1
+                addq    r27, r1, r27
+                jsr     r26, (r27)
+                subq    r9, 1, r9
+                bne     r9, loop
+                call_pal 0x80",
+    );
+    vcpu.cpu.r[16] = CODE;
+    put(&vcpu, CODE + 64, "addq r10, 1, r10\n ret r31, (r26), 1");
+    put(&vcpu, CODE + 80, "addq r10, 2, r10\n ret r31, (r26), 1");
+    let tuning = Tuning { threshold: 600, sync: true, off: false };
+    let mut auto = Auto::with_tuning(tuning).unwrap();
+    assert_eq!(auto.run(&mut vcpu, Limit::None), DONE);
+    assert_eq!(vcpu.cpu.r[10], 500 * 3);
+    let (_, regions) = auto.tiers()[1];
+    assert_eq!(regions.translations, 3);
 }
 
 /// A region that sets R0 to twice R16 and returns to R26: `abi` says what is where.

@@ -43,6 +43,8 @@ struct Compiled {
     blocks: Vec<(u64, u64)>,
     /// Those that count as covered by it.
     covered: Vec<(u64, u64)>,
+    /// As [`Region::calls`](region::Region::calls).
+    calls: Box<[(u64, Option<u64>)]>,
     /// Instructions that the code hands to the interpreter.
     #[allow(clippy::vec_box, reason = "compiled code holds the addresses of the instructions")]
     _kept: Vec<Box<Insn>>,
@@ -195,6 +197,13 @@ impl Regions {
         space.table.lookup(pc)
     }
 
+    /// Calls that the region at `pc` makes of other code: their pcs, and where those lead that say so.
+    pub fn calls(&self, mode: Mode, pc: u64) -> &[(u64, Option<u64>)] {
+        let code = self.lookup(mode, pc).map_or(0, |code| code as u64);
+        let at = self.all.partition_point(|r| r.code.end <= code);
+        self.all.get(at).filter(|r| r.code.start == code).map_or(&[], |r| &r.calls)
+    }
+
     /// How often `pc` must be arrived at before a region is worth while, where that is `patience` for a
     /// pc that one region contains; `None` if none can be made.
     pub fn patience(&mut self, mode: Mode, pc: u64, patience: u32) -> Option<u32> {
@@ -340,6 +349,7 @@ impl Regions {
             merged: output.merged,
             blocks: region.blocks.iter().map(|b| (b.pc, b.end())).collect(),
             covered,
+            calls: region.calls().collect(),
             _kept: output.kept,
         });
         Ok(start)
