@@ -18,6 +18,9 @@ pub struct Facts {
     observed: bool,
     /// Bounds on integer registers used as addresses.
     pub bounds_in: Vec<Bounds>,
+    /// Registers that are nowhere but in `Cpu` throughout a block: see [`Liveness::park`].
+    pub parked: Vec<RegSet>,
+    loops: Loops,
     /// By block, the instructions whose results are stored at once: see [`Liveness::through`].
     through: Vec<Vec<bool>>,
     /// Integer registers to be checked against the window on each edge that enters the block from
@@ -28,12 +31,30 @@ pub struct Facts {
 impl Facts {
     /// Analyses a region. With `observed`, what leaves in the middle of a block owes every register.
     pub fn of(region: &Region, observed: bool, is_access: impl Fn(&Insn) -> bool) -> Facts {
+        let loops = Loops::of(region);
         let mut flow = Liveness::of(region, observed);
-        flow.through = flow.through();
+        flow.park(&loops);
         flow.solve();
-        let Liveness { dirty_in, live_in, live_out, through, .. } = flow;
+        flow.through = flow.through(&loops);
+        flow.solve();
+        let Liveness { dirty_in, live_in, live_out, parked, through, .. } = flow;
         let (bounds_in, entry_checks) = bounds(region, is_access);
-        Facts { dirty_in, live_in, live_out, observed, bounds_in, through, entry_checks }
+        Facts {
+            dirty_in,
+            live_in,
+            live_out,
+            observed,
+            bounds_in,
+            parked,
+            loops,
+            through,
+            entry_checks,
+        }
+    }
+
+    /// Whether an edge leaves a loop.
+    pub fn leaves_loop(&self, from: usize, to: usize) -> bool {
+        self.loops.innermost(from).is_some_and(|body| !body[to])
     }
 
     /// Whether the result of instruction `i` of block `b` is stored at once.
@@ -69,6 +90,7 @@ const PRESSURE: (u32, u32) = (12, 13);
 struct Liveness<'a> {
     region: &'a Region,
     observed: bool,
+    parked: Vec<RegSet>,
     through: Vec<Vec<bool>>,
     dirty_in: Vec<RegSet>,
     live_in: Vec<RegSet>,
@@ -79,8 +101,9 @@ impl<'a> Liveness<'a> {
     fn of(region: &'a Region, observed: bool) -> Self {
         let none = vec![RegSet::NONE; region.blocks.len()];
         let through = vec![Vec::new(); region.blocks.len()];
-        let (dirty_in, live_in, live_out) = (none.clone(), none.clone(), none);
-        let mut flow = Liveness { region, observed, through, dirty_in, live_in, live_out };
+        let (dirty_in, live_in, live_out) = (none.clone(), none.clone(), none.clone());
+        let parked = none;
+        let mut flow = Liveness { region, observed, parked, through, dirty_in, live_in, live_out };
         flow.solve();
         flow
     }
@@ -103,7 +126,7 @@ impl<'a> Liveness<'a> {
     fn dirty(&mut self) {
         let n = self.region.blocks.len();
         self.dirty_in = vec![RegSet::NONE; n];
-        self.dirty_in[0] = abi::arg_set();
+        self.dirty_in[0] = abi::arg_set().minus(self.parked[0]);
         let mut changed = true;
         while changed {
             changed = false;
@@ -113,7 +136,7 @@ impl<'a> Liveness<'a> {
                     _ => self.dirty_out(b),
                 };
                 for s in block.successors() {
-                    let joined = self.dirty_in[s].union(out);
+                    let joined = self.dirty_in[s].union(out.minus(self.parked[s]));
                     changed |= joined != self.dirty_in[s];
                     self.dirty_in[s] = joined;
                 }
@@ -167,9 +190,9 @@ impl<'a> Liveness<'a> {
     /// The instructions whose results had better be stored at once: in a loop with more live values
     /// than the host has registers, those that nothing reads but the write-back where the region is
     /// left. To keep them would spill, which stores as well.
-    fn through(&self) -> Vec<Vec<bool>> {
+    fn through(&self, loops: &Loops) -> Vec<Vec<bool>> {
         let blocks = &self.region.blocks;
-        let crowded = self.crowded();
+        let crowded = self.crowded(loops);
         let (_, used_out) = self.live(false);
         let mut all = vec![Vec::new(); blocks.len()];
         for (b, block) in blocks.iter().enumerate() {
@@ -195,26 +218,94 @@ impl<'a> Liveness<'a> {
     }
 
     /// Of each block, whether its innermost loop has more live values than the host has registers.
-    fn crowded(&self) -> Vec<(bool, bool)> {
-        let n = self.region.blocks.len();
-        let mut crowded = vec![(false, false); n];
-        let mut smallest = vec![usize::MAX; n];
-        for head in (0..n).filter(|&b| self.region.blocks[b].loop_head) {
-            let body = loop_body(self.region, head);
-            let inside = || (0..n).filter(|&b| body[b]);
-            let most = |count: fn(RegSet) -> u32| {
-                inside().map(|b| count(self.live_in[b].union(self.live_out[b]))).max()
-            };
-            let int = most(|set| set.int.count_ones()).unwrap_or(0) > PRESSURE.0;
-            let fp = most(|set| set.fp.count_ones()).unwrap_or(0) > PRESSURE.1;
-            let size = inside().count();
-            for b in inside().filter(|&b| size < smallest[b]).collect::<Vec<_>>() {
-                smallest[b] = size;
-                crowded[b] = (int, fp);
+    fn crowded(&self, loops: &Loops) -> Vec<(bool, bool)> {
+        let excess: Vec<_> = loops.bodies.iter().map(|body| self.excess(body)).collect();
+        let of = |at: &Option<usize>| {
+            at.map_or((false, false), |at| (excess[at].0 > 0, excess[at].1 > 0))
+        };
+        loops.innermost.iter().map(of).collect()
+    }
+
+    /// By how many the live values of a loop, what is parked excepted, exceed the host's registers.
+    fn excess(&self, body: &[bool]) -> (u32, u32) {
+        let inside = (0..body.len()).filter(|&b| body[b]);
+        let live = inside.map(|b| self.live_in[b].union(self.live_out[b]).minus(self.parked[b]));
+        let most = live.fold((0, 0), |(int, fp), set| {
+            (int.max(set.int.count_ones()), fp.max(set.fp.count_ones()))
+        });
+        (most.0.saturating_sub(PRESSURE.0), most.1.saturating_sub(PRESSURE.1))
+    }
+
+    /// Parks registers: in a loop with more live values than the host has registers, those that the
+    /// loop itself does not touch stay in `Cpu`. They are stored on the way in and loaded on the way
+    /// out. The register allocator would spill others as well, those that change each time round
+    /// first.
+    fn park(&mut self, loops: &Loops) {
+        for body in loops.outermost_first() {
+            let blocks = || self.region.blocks.iter().enumerate().filter(|(b, _)| body[*b]);
+            if blocks().any(|(_, b)| matches!(b.term, Term::Call { .. })) {
+                continue;
+            }
+            let (int, fp) = self.excess(body);
+            let touched = blocks().fold(RegSet::NONE, |set, (_, block)| {
+                (0..block.insns.len())
+                    .fold(set, |set, i| set.union(block.reads(i)).union(block.writes(i)))
+            });
+            let live = blocks().fold(RegSet::NONE, |set, (b, _)| set.union(self.live_in[b]));
+            let idle = live.minus(touched);
+            for b in (0..body.len()).filter(|&b| body[b]) {
+                let chosen = RegSet { int: lowest(idle.int, int), fp: lowest(idle.fp, fp) };
+                self.parked[b] = self.parked[b].union(chosen);
             }
         }
-        crowded
     }
+}
+
+/// The `n` lowest bits of a set.
+fn lowest(mut set: u32, n: u32) -> u32 {
+    let all = set;
+    for _ in 0..n.min(set.count_ones()) {
+        set &= set - 1;
+    }
+    all & !set
+}
+
+/// The loops of a region, by the block that heads them.
+#[derive(Debug)]
+struct Loops {
+    /// Which blocks a loop has.
+    bodies: Vec<Vec<bool>>,
+    /// By block, the smallest loop that has it.
+    innermost: Vec<Option<usize>>,
+}
+
+impl Loops {
+    fn of(region: &Region) -> Self {
+        let n = region.blocks.len();
+        let heads = (0..n).filter(|&b| region.blocks[b].loop_head);
+        let bodies: Vec<_> = heads.map(|head| loop_body(region, head)).collect();
+        let mut order: Vec<usize> = (0..bodies.len()).collect();
+        order.sort_by_key(|&at| std::cmp::Reverse(size(&bodies[at])));
+        let mut innermost = vec![None; n];
+        for at in order {
+            (0..n).filter(|&b| bodies[at][b]).for_each(|b| innermost[b] = Some(at));
+        }
+        Loops { bodies, innermost }
+    }
+
+    fn innermost(&self, b: usize) -> Option<&[bool]> {
+        self.innermost[b].map(|at| self.bodies[at].as_slice())
+    }
+
+    fn outermost_first(&self) -> Vec<&[bool]> {
+        let mut all: Vec<_> = self.bodies.iter().map(Vec::as_slice).collect();
+        all.sort_by_key(|body| std::cmp::Reverse(size(body)));
+        all
+    }
+}
+
+fn size(body: &[bool]) -> usize {
+    body.iter().filter(|inside| **inside).count()
 }
 
 /// What is live before an instruction, from what is live after it. A conditional move reads its

@@ -11,7 +11,8 @@ use axp_emu::cpu::{Exit, Vcpu};
 use axp_emu::engine::{Engine, EngineStats, Limit};
 
 use crate::baseline::{Baseline, Stop};
-use crate::opt::{Answer, CompileError, Mode, Regions, Wish};
+use crate::opt::{Answer, CompileError, Mode, REGION_LIMIT, Regions, Wish};
+use crate::region;
 
 /// Entries of a loop or function after which it is compiled as a region (docs/jit.md: how it was
 /// chosen).
@@ -25,6 +26,12 @@ const LEAST: usize = 40;
 
 /// What an entry that a region calls may be colder by.
 const CALLED: u32 = 50;
+
+/// Executions of an entry after which control is expected there again.
+const AGAIN: i32 = 2;
+
+/// Entries that are considered instead of one.
+const CANDIDATES: usize = 8;
 
 /// How [`Auto`] goes about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,16 +123,36 @@ impl Auto {
             return;
         }
         self.waited.remove(&(mode, pc));
+        let entry = if needed == 0 { self.around(vcpu, mode, pc) } else { pc };
         let later = !self.tuning.sync && !mode.counted;
         let baseline = &self.baseline;
         let seen = |pc| baseline.has_seen(pc);
-        let answer = self.regions.request(vcpu, Wish { mode, later, least: LEAST, seen: &seen });
+        let wish = Wish { pc: entry, mode, later, least: LEAST, seen: &seen };
+        let answer = self.regions.request(vcpu, wish);
         self.drop_outdated();
+        if entry != pc {
+            // In case control stays in the loop and does not come to that entry.
+            self.baseline.set_heat(mode, pc, patience.min(i32::MAX as u32) as i32);
+        }
         match answer {
-            Answer::Code(code) => self.install(mode, pc, code),
+            Answer::Code(code) => self.install(mode, entry, code),
             Answer::Later => self.listen(vcpu),
             Answer::Never => {}
         }
+    }
+
+    /// The entry to compile the loop at `pc` from: the function or outer loop around it, if control has
+    /// come there again and again. A region that is entered at an inner loop has that loop's head for
+    /// the head of the outer loop too, and registers are allocated as if both were one.
+    fn around(&self, vcpu: &Vcpu, mode: Mode, pc: u64) -> u64 {
+        let seen = |pc| self.baseline.has_seen(pc);
+        let from = pc.saturating_sub(4 * REGION_LIMIT as u64);
+        let repeated = self.baseline.counted(mode, from, pc).filter(|&(_, n)| n >= AGAIN);
+        let holds = |&entry: &u64| {
+            let region = region::select(vcpu, entry, REGION_LIMIT, !mode.counted, &seen);
+            region.blocks.iter().any(|b| b.pc == pc && b.loop_head)
+        };
+        repeated.map(|(entry, _)| entry).take(CANDIDATES).filter(holds).last().unwrap_or(pc)
     }
 
     fn listen(&mut self, vcpu: &Vcpu) {

@@ -232,6 +232,19 @@ impl Baseline {
         }
     }
 
+    /// Entries in `[from, to)` that count and have not been hot, the last first: pc and executions.
+    pub fn counted(&self, mode: Mode, from: u64, to: u64) -> impl Iterator<Item = (u64, i32)> {
+        let space = self.spaces.iter().position(|(m, _)| *m == mode).unwrap_or(usize::MAX);
+        let threshold = self.threshold.unwrap_or(0);
+        self.heat_of.range((space, from)..(space, to)).rev().filter_map(
+            move |(&(_, pc), &counter)| {
+                // SAFETY: a counter of ours, which live as long as the engine; no code is running.
+                let executed = threshold - unsafe { *(counter as *const i32) };
+                (executed >= 0).then_some((pc, executed))
+            },
+        )
+    }
+
     /// As [`set_heat`](Self::set_heat), for an entry that is not so hot yet and has not been hot.
     pub fn warm(&mut self, mode: Mode, pc: u64, executions: i32) {
         let space = self.space(mode);

@@ -88,6 +88,8 @@ pub struct Translator<'a, 'f> {
     base: Option<Value>,
     /// Registers that differ from memory at the current point.
     pub(super) dirty: RegSet,
+    /// Registers that only `Cpu` holds here.
+    parked: RegSet,
     pub(super) bounds: Bounds,
     /// The code being emitted is not expected to run.
     in_cold: bool,
@@ -186,6 +188,7 @@ impl<'a, 'f> Translator<'a, 'f> {
             unwind_sig,
             base: None,
             dirty: abi::arg_set(),
+            parked: RegSet::NONE,
             bounds: facts.bounds_in[0].clone(),
             in_cold: false,
             current: 0,
@@ -211,7 +214,9 @@ impl<'a, 'f> Translator<'a, 'f> {
             let value = self.b.block_params(entry)[i + 1];
             self.b.def_var(self.int[r as usize], value);
         }
-        self.load_registers(self.facts.live_in[0].minus(abi::arg_set()));
+        self.load_registers(
+            self.facts.live_in[0].minus(abi::arg_set()).minus(self.facts.parked[0]),
+        );
         if self.mode.based {
             self.base = Some(self.load_word(word::BASE));
         }
@@ -240,6 +245,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.current = i;
         self.b.switch_to_block(self.blocks[i]);
         self.dirty = self.facts.dirty_in[i];
+        self.parked = self.facts.parked[i];
         self.bounds = self.facts.bounds_in[i].clone();
         self.compare = None;
         self.data.clear();
@@ -541,14 +547,22 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     fn return_results(&mut self, next: Value) {
         let mut values = vec![next];
-        values.extend(RESULTS.map(|r| self.b.use_var(self.int[r as usize])));
+        values.extend(RESULTS.map(|r| self.passed(r)));
         self.b.ins().return_(&values);
     }
 
     fn arguments(&mut self) -> Vec<Value> {
         let mut args = vec![self.cpu];
-        args.extend(ARGS.map(|r| self.b.use_var(self.int[r as usize])));
+        args.extend(ARGS.map(|r| self.passed(r)));
         args
+    }
+
+    /// Value of an integer register that other code expects in a register.
+    fn passed(&mut self, r: u8) -> Value {
+        if self.parked.int & 1 << r != 0 {
+            return self.b.ins().load(I64, STATE, self.cpu, int_offset(r));
+        }
+        self.b.use_var(self.int[r as usize])
     }
 
     /// Host code that a guest pc's slot holds now.
@@ -578,6 +592,9 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     /// Jumps to a block of the region from the current point.
     fn jump_to(&mut self, b: usize) {
+        let (here, there) = (self.parked, self.facts.parked[b]);
+        self.store_registers(there.minus(here).intersection(self.dirty));
+        self.load_registers(here.minus(there).intersection(self.facts.live_in[b]));
         self.check_entry(b);
         self.b.ins().jump(self.blocks[b], &[]);
         self.edge_done(b);
@@ -628,9 +645,16 @@ impl<'a, 'f> Translator<'a, 'f> {
         }
     }
 
+    /// Whether nothing happens on the edge from the current block to `b`. On one that leaves a loop,
+    /// Cranelift places what has been computed in the loop but is needed only there.
+    fn is_plain_edge(&self, b: usize) -> bool {
+        let same = self.parked == self.facts.parked[b];
+        same && !self.facts.leaves_loop(self.current, b) && self.entry_checks(b).is_empty()
+    }
+
     fn edge_block(&mut self, target: Target) -> ir::Block {
         match target {
-            Target::Block(b) if self.entry_checks(b).is_empty() => self.blocks[b],
+            Target::Block(b) if self.is_plain_edge(b) => self.blocks[b],
             _ => self.b.create_block(),
         }
     }
@@ -652,7 +676,8 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.bounds = Bounds::UNKNOWN;
         match ret {
             Target::Block(b) => {
-                self.load_registers(self.facts.live_in[b].minus(abi::result_set()));
+                let live = self.facts.live_in[b].minus(abi::result_set());
+                self.load_registers(live.minus(self.facts.parked[b]));
                 self.jump_to(b);
             }
             Target::Out(_) => self.goto(ret),

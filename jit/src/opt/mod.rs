@@ -40,7 +40,7 @@ use crate::profile::Translating;
 use crate::runtime::Runtime;
 use crate::seen::Seen;
 
-pub use compile::{CompileError, Compiler};
+pub use compile::{CompileError, Compiler, REGION_LIMIT};
 pub use emit::{Linker, Mode};
 pub(crate) use regions::{Answer, Regions, Wish};
 
@@ -134,7 +134,7 @@ impl Opt {
         }
         let _phase = Translating::begin();
         let seen = |pc| self.patience == 0 || self.seen.contains(pc);
-        match self.regions.request(vcpu, Wish { mode, later: false, least: 0, seen: &seen }) {
+        match self.regions.request(vcpu, Wish { pc, mode, later: false, least: 0, seen: &seen }) {
             Answer::Code(code) => Some(code),
             Answer::Later | Answer::Never => None,
         }

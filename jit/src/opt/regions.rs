@@ -75,6 +75,8 @@ pub enum Answer {
 
 /// How a region is asked for.
 pub struct Wish<'a> {
+    /// Where it is to start.
+    pub pc: u64,
     /// How it is to behave.
     pub mode: Mode,
     /// It may be compiled on the compiling thread.
@@ -212,9 +214,9 @@ impl Regions {
         (!space.refused.contains(&pc)).then(|| space.cover.patience(pc, patience))
     }
 
-    /// Makes the region at `cpu.pc`.
+    /// Makes a region.
     pub fn request(&mut self, vcpu: &Vcpu, wish: Wish<'_>) -> Answer {
-        let (pc, mode) = (vcpu.cpu.pc, wish.mode);
+        let Wish { pc, mode, .. } = wish;
         if let Some(code) = self.lookup(mode, pc) {
             return Answer::Code(code);
         }
@@ -247,8 +249,7 @@ impl Regions {
     }
 
     fn make(&mut self, vcpu: &Vcpu, wish: &Wish<'_>) -> Result<Answer, CompileError> {
-        let &Wish { mode, later, least, seen } = wish;
-        let pc = vcpu.cpu.pc;
+        let &Wish { pc, mode, later, least, seen } = wish;
         let region = region::select(vcpu, pc, REGION_LIMIT, !mode.counted, seen);
         let space = self.space(mode);
         if region.blocks[0].insns.is_empty() || region.is_link() && region.len() < least {
