@@ -47,6 +47,12 @@ impl Translator<'_, '_> {
         }
     }
 
+    /// The 32-bit product of which a value is an extension.
+    pub(super) fn product32(&self, value: Value) -> Option<Value> {
+        let (product, _) = self.extended(value)?;
+        self.binary(product, Opcode::Imul).map(|_| product)
+    }
+
     /// The i32 of which a value is an extension, and whether by zeros.
     fn extended(&self, value: Value) -> Option<(Value, bool)> {
         match self.definition(value)? {

@@ -69,6 +69,11 @@ impl Translator<'_, '_> {
             }
             _ => return value,
         };
+        if let Some(product) = self.product32(value) {
+            // Cranelift would multiply once more, in the narrow type.
+            let low = self.b.ins().band_imm_u(product, low_bytes(bytes) as i64);
+            return self.b.ins().uextend(I64, low);
+        }
         let low = self.b.ins().ireduce(ty, value);
         self.b.ins().uextend(I64, low)
     }
