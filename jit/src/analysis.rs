@@ -168,6 +168,9 @@ impl<'a> Liveness<'a> {
                 if !matches!(block.term, Term::Call { .. }) {
                     for s in block.successors() {
                         live = live.union(live_in[s]);
+                        if exits {
+                            live = live.union(dirty_out[b].intersection(self.parked[s]));
+                        }
                     }
                 }
                 live_out[b] = live;
@@ -627,4 +630,46 @@ fn solve(region: &Region, is_access: &impl Fn(&Insn) -> bool, checks: &[u32]) ->
         }
     }
     bounds_in.into_iter().map(|b| b.unwrap_or(Bounds::UNKNOWN)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use axp_emu::isa::{assemble_block, decode};
+
+    use super::*;
+    use crate::region::Target;
+
+    fn block(pc: u64, text: &str, term: Term, loop_head: bool) -> Block {
+        let words = assemble_block(text, pc).unwrap();
+        let insns = words.iter().map(|&word| decode(word).unwrap()).collect();
+        Block { pc, insns, term, loop_head, division: None, inlined: false }
+    }
+
+    #[test]
+    fn an_idle_register_is_parked_around_a_crowded_loop_only() {
+        // Registers 1 to 14 are set before the loop and summed up behind it.
+        let registers = |count: u8, text: fn(u8) -> String| {
+            (1..=count).map(text).collect::<Vec<_>>().join("\n")
+        };
+        for (count, crowded) in [(14, true), (3, false)] {
+            let set = registers(count, |r| format!("lda r{r}, {r}(r16)"));
+            let sum = registers(count, |r| format!("addq r0, r{r}, r0"));
+            let cond = Term::Cond { taken: Target::Block(1), fall: Target::Block(2) };
+            let blocks = vec![
+                block(0x1000, &set, Term::Goto(Target::Block(1)), false),
+                block(0x2000, "top: subq r1, 1, r1\n bne r1, top", cond, true),
+                block(0x3000, &format!("{sum}\n ret r31, (r26), 1"), Term::Ret, false),
+            ];
+            let facts = Facts::of(&Region { blocks }, false, |_| false);
+            assert_eq!((facts.parked[0], facts.parked[2]), (RegSet::NONE, RegSet::NONE));
+            let parked = facts.parked[1];
+            assert_eq!(parked != RegSet::NONE, crowded);
+            assert_eq!(parked.int & 1 << 1, 0, "the loop counts in R1");
+            // In the loop memory is right.
+            assert_eq!(facts.dirty_in[1].intersection(parked), RegSet::NONE);
+            assert!(
+                facts.leaves_loop(1, 2) && !facts.leaves_loop(1, 1) && !facts.leaves_loop(0, 1)
+            );
+        }
+    }
 }
