@@ -382,9 +382,8 @@ fn code_behind_another_page_is_executed_after_an_invalidate() {
          out r1
          pal halt"
     );
-    let rig = Rig::kernel(&program)
-        .code(DATA, "li r1, 5\nret")
-        .code(DATA + 0x2000, "li r1, 6\nret");
+    let rig =
+        Rig::kernel(&program).code(DATA, "li r1, 5\nret").code(DATA + 0x2000, "li r1, 6\nret");
     assert_eq!(rig.results(), [5, 6]);
 }
 

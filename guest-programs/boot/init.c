@@ -6,7 +6,7 @@
 typedef unsigned long u64;
 typedef long s64;
 
-enum { EXIT = 1, FORK = 2, READ = 3, WRITE = 4, GETXPID = 20, PIPE = 42, MMAP = 71, REBOOT = 311,
+enum { EXIT = 1, FORK = 2, READ = 3, WRITE = 4, GETXPID = 20, PIPE = 42, MMAP = 71, REBOOT = 311, NANOSLEEP = 340,
        WAIT4 = 365 };
 
 static s64 second; /* what a call returns in $20 */
@@ -123,12 +123,32 @@ __asm__(".globl _start\n"
         ".ent _start\n"
         "_start: br $27, 1f\n"
         "1: ldgp $29, 0($27)\n"
+        "   mov $30, $16\n"
         "   jsr $26, begin\n"
         ".end _start\n");
 
-void begin(void)
+/* Says again what is typed, a line. */
+static void echo(void)
+{
+    char line[80];
+    s64 length = call(READ, 0, (s64)line, sizeof line, 0, 0, 0);
+    say("init: read ");
+    call(WRITE, 1, (s64)line, length, 0, 0, 0);
+}
+
+/* What the kernel does not know of its command line comes as arguments: `echo`, or `sleep` for three
+   seconds. */
+void begin(const s64 *stack)
 {
     say("init: started\n");
+    for (s64 i = 1; i < stack[0]; i++) {
+        const char *word = (const char *)stack[1 + i];
+        s64 three[2] = {3, 0};
+        if (word[0] == 'e' && word[1] == 'c')
+            echo();
+        if (word[0] == 's' && word[1] == 'l')
+            call(NANOSLEEP, (s64)three, 0, 0, 0, 0, 0);
+    }
     calls();
     memory();
     processes();

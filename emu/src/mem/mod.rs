@@ -204,6 +204,11 @@ impl AddressSpace {
         }
     }
 
+    /// Addresses whose code may be other code after a change of [`exec_epoch`](Self::exec_epoch).
+    pub fn epoch_range(&self) -> (u64, u64) {
+        self.system.as_ref().map_or((0, u64::MAX), |system| system.epoch_range())
+    }
+
     /// Whether instructions may be fetched from the page of `va`. Cheap, takes no lock.
     #[inline]
     pub fn executable_page(&self, va: u64) -> bool {

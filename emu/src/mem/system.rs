@@ -35,6 +35,9 @@ pub mod pte {
     pub const PFN_SHIFT: u32 = 32;
 }
 
+/// OSF/1's superpage.
+const SUPERPAGE: u64 = 0xffff_fc00_0000_0000;
+const SUPERPAGE_END: u64 = 0xffff_fe00_0000_0000;
 /// Address spaces that the translation buffer holds at a time.
 const SLOTS: usize = 4;
 /// Entries of the stash of PROBE's verdicts.
@@ -99,6 +102,8 @@ pub struct SystemMap {
     epoch: Cell<u64>,
     /// The kernel has executed a page that is not in all address spaces.
     process_code: Cell<bool>,
+    /// Code was fetched from behind OSF/1's superpage.
+    high_code: Cell<bool>,
     /// Some entry had a granularity hint.
     hinted: Cell<bool>,
     /// Verdicts of PROBE: page | direction << 2 | mode, with bit 12 for "filled".
@@ -136,6 +141,7 @@ impl SystemMap {
             fp_enabled: Cell::new(true),
             epoch: Cell::new(1),
             process_code: Cell::new(false),
+            high_code: Cell::new(false),
             hinted: Cell::new(false),
             verdicts: vec![Cell::new(0); VERDICTS].into(),
             walks: Cell::new(0),
@@ -235,6 +241,13 @@ impl SystemMap {
 
     pub(super) fn epoch(&self) -> u64 {
         self.epoch.get()
+    }
+
+    /// Addresses of which a change of the epoch may tell: all but OSF/1's superpage, where what an
+    /// address means does not change. That is mostly the kernel, and most of the code there is.
+    pub(super) fn epoch_range(&self) -> (u64, u64) {
+        let fixed = self.translation.get() == Translation::Osf && !self.high_code.get();
+        (0, if fixed { SUPERPAGE } else { u64::MAX })
     }
 
     fn bump_epoch(&self) {
@@ -347,6 +360,7 @@ impl SystemMap {
             }
             let word = &self.code_pages[(va >> 19 & 63) as usize];
             word.set(word.get() | 1 << (va >> 13 & 63));
+            self.high_code.set(self.high_code.get() || va >= SUPERPAGE_END);
         }
         self.enter(va, entry, mode, access == Access::Fetch);
         Ok((entry >> pte::PFN_SHIFT << 13) + (va & (PAGE_SIZE - 1)))
@@ -474,14 +488,14 @@ impl SystemMap {
     pub fn load_quadwords(&self, va: u64, values: &mut [u64]) -> Result<(), MemFault> {
         let at = |i: usize| va.wrapping_add(8 * i as u64);
         let last = at(values.len().saturating_sub(1));
-        if va >> 13 == last >> 13 {
-            if let Some(host) = self.quick(va, 8, Access::Load) {
-                for (i, value) in values.iter_mut().enumerate() {
-                    // SAFETY: as in `store_quadwords`.
-                    *value = unsafe { raw::load_u64(host + 8 * i as u64) }.unwrap_or(0);
-                }
-                return Ok(());
+        if va >> 13 == last >> 13
+            && let Some(host) = self.quick(va, 8, Access::Load)
+        {
+            for (i, value) in values.iter_mut().enumerate() {
+                // SAFETY: as in `store_quadwords`.
+                *value = unsafe { raw::load_u64(host + 8 * i as u64) }.unwrap_or(0);
             }
+            return Ok(());
         }
         for (i, value) in values.iter_mut().enumerate() {
             *value = self.load(at(i), 8)?;

@@ -151,7 +151,7 @@ fn load(physical: &Physical, kernel: &Image) -> Result<u64, KernelError> {
     let mut end = 0;
     for segment in &kernel.segments {
         let offset = segment.vaddr.wrapping_sub(KSEG);
-        if offset > KSEG_MASK || offset < hwrpb::RESERVED {
+        if !(hwrpb::RESERVED..=KSEG_MASK).contains(&offset) {
             return Err(KernelError::NotKernel(segment.vaddr));
         }
         let behind = offset.saturating_add(segment.mem_size);

@@ -145,7 +145,7 @@ pub(super) fn move_routines(physical: &Physical, base: u64) {
 
 fn page_tables(put: &impl Fn(u64, u64)) {
     const RIGHTS: u64 = pte::V | pte::ASM | pte::KRE | pte::KWE;
-    let entry = |pa: u64| pa / PAGE_SIZE << pte::PFN_SHIFT | RIGHTS;
+    let entry = |pa: u64| (pa / PAGE_SIZE) << pte::PFN_SHIFT | RIGHTS;
     let [first, second, third] = TABLES;
     put(first + 8 * (VIRTUAL >> 33 & 1023), entry(second));
     put(first + 8 * (VPTB >> 33 & 1023), entry(first));

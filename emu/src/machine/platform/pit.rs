@@ -104,7 +104,7 @@ impl Pit {
             0x40..=0x42 => self.counters[(port & 3) as usize].read(now),
             // Bit 5 is the third counter's output, bit 4 toggles with memory refresh.
             0x61 => {
-                let refresh = u8::from(now / 15_000 & 1 != 0);
+                let refresh = u8::from((now / 15_000) & 1 != 0);
                 self.gate | u8::from(self.counters[2].out(now)) << 5 | refresh << 4
             }
             _ => 0xff,

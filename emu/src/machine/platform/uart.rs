@@ -1,5 +1,5 @@
-//! The 16550 serial port of the console. Output is taken at once, so its transmitter is always empty;
-//! the receiver's FIFO has no end.
+//! The 16550 serial port of the console. Output is taken at once, so its transmitter is always empty.
+//! The other end honours RTS: what is typed before the guest has opened the port waits there.
 
 use std::collections::VecDeque;
 
@@ -10,6 +10,7 @@ pub(super) const IRQ: u8 = 4;
 const RECEIVED: u8 = 1;
 const EMPTY: u8 = 2;
 /// Modem control.
+const RTS: u8 = 2;
 const OUT2: u8 = 8;
 const LOOPBACK: u8 = 0x10;
 /// Line control: the first two registers are the divisor.
@@ -18,7 +19,9 @@ const DIVISOR: u8 = 0x80;
 /// The port.
 #[derive(Debug, Default)]
 pub(super) struct Uart {
+    /// At the other end, and what the port sent to itself.
     input: VecDeque<u8>,
+    looped: VecDeque<u8>,
     enable: u8,
     fifo: bool,
     line: u8,
@@ -40,8 +43,18 @@ impl Uart {
         self.input.pop_front()
     }
 
-    fn cause(&self) -> u8 {
-        if self.enable & RECEIVED != 0 && !self.input.is_empty() {
+    /// What the receiver has, if it has anything.
+    fn received(&mut self) -> Option<&mut VecDeque<u8>> {
+        let queue = match self.modem & (LOOPBACK | RTS) {
+            RTS => &mut self.input,
+            0 => return None,
+            _ => &mut self.looped,
+        };
+        (!queue.is_empty()).then_some(queue)
+    }
+
+    fn cause(&mut self) -> u8 {
+        if self.enable & RECEIVED != 0 && self.received().is_some() {
             4
         } else if self.enable & EMPTY != 0 && self.empty {
             2
@@ -51,7 +64,7 @@ impl Uart {
     }
 
     /// Level of the interrupt line, which OUT2 connects.
-    pub(super) fn interrupts(&self) -> bool {
+    pub(super) fn interrupts(&mut self) -> bool {
         self.modem & (OUT2 | LOOPBACK) == OUT2 && self.cause() != 1
     }
 
@@ -59,7 +72,7 @@ impl Uart {
     pub(super) fn read(&mut self, register: u64) -> u8 {
         match register {
             0 | 1 if self.line & DIVISOR != 0 => self.divisor[register as usize],
-            0 => self.input.pop_front().unwrap_or(0),
+            0 => self.received().and_then(VecDeque::pop_front).unwrap_or(0),
             1 => self.enable,
             2 => {
                 let cause = self.cause();
@@ -70,7 +83,7 @@ impl Uart {
             }
             3 => self.line,
             4 => self.modem,
-            5 => 0x60 | u8::from(!self.input.is_empty()),
+            5 => 0x60 | u8::from(self.received().is_some()),
             6 if self.modem & LOOPBACK != 0 => {
                 // RTS to CTS, DTR to DSR, OUT1 to RI, OUT2 to DCD.
                 let m = self.modem;
@@ -88,7 +101,7 @@ impl Uart {
             0 => {
                 self.empty = true;
                 if self.modem & LOOPBACK != 0 {
-                    self.input.push_back(value);
+                    self.looped.push_back(value);
                     return None;
                 }
                 return Some(value);
@@ -102,8 +115,8 @@ impl Uart {
             }
             2 => {
                 self.fifo = value & 1 != 0;
-                if value & 2 != 0 && self.modem & LOOPBACK != 0 {
-                    self.input.clear();
+                if value & 2 != 0 {
+                    self.looped.clear();
                 }
             }
             3 => self.line = value,
@@ -122,12 +135,14 @@ mod tests {
     #[test]
     fn interrupts_tell_of_input_and_of_an_empty_transmitter() {
         let mut uart = Uart::default();
-        uart.write(4, 8);
+        uart.write(4, OUT2);
         uart.write(1, 3);
         assert!(uart.interrupts());
         assert_eq!(uart.read(2), 2);
         assert!(!uart.interrupts(), "told");
         uart.receive(b"ab");
+        assert_eq!((uart.read(5), uart.read(0)), (0x60, 0), "without RTS nothing is sent here");
+        uart.write(4, OUT2 | RTS);
         assert_eq!(uart.read(2), 4);
         assert_eq!((uart.read(0), uart.read(5)), (b'a', 0x61));
         assert_eq!(uart.read(0), b'b');
