@@ -58,7 +58,7 @@ pub fn build(wish: &Wish) -> Result<()> {
     let config = config.canonicalize().with_context(|| format!("{}", config.display()))?;
     run(Command::new("scripts/kconfig/merge_config.sh")
         .current_dir(&source)
-        .args(["-m", "-Q", "-O"])
+        .args(["-m", "-O"])
         .arg(&build)
         .arg(build.join(".config"))
         .arg(config))?;
