@@ -28,6 +28,7 @@ const LEVELS: &[(&str, u32)] = &[
 const SIBLINGS: &[(&str, &str, &str)] = &[
     ("isa", "fp", "a decoded instruction holds its qualifiers"),
     ("cpu", "mem", "an exit carries a memory fault, a processor its memory"),
+    ("mem", "cpu", "a doorbell leads to a processor's poll word"),
 ];
 
 /// Modules of `emu` that `jit` may use: levels 0 to 2 and, for cold code, the interpreter.

@@ -44,6 +44,8 @@ pub enum Command {
     Disasm(DisasmArgs),
     /// Run a DCL command procedure on the privileged machine
     Dcl(DclArgs),
+    /// Boot a Linux kernel on the machine
+    Boot(crate::cli_boot::BootArgs),
     /// Boot a program of your own on the privileged machine
     Machine(MachineArgs),
     /// Measure what validating buffers by PROBE costs on the privileged machine

@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod cli;
+mod cli_boot;
 mod cli_debug;
 mod cmd;
 mod collect;
@@ -22,6 +23,7 @@ mod records;
 mod report;
 mod stats;
 mod symbols;
+mod terminal;
 mod translation;
 mod warning;
 

@@ -102,7 +102,9 @@ impl Auto {
         let epoch = vcpu.mem.exec_epoch();
         if epoch != self.epoch {
             self.epoch = epoch;
-            self.changed = Some((0, u64::MAX));
+            let (start, end) = vcpu.mem.epoch_range();
+            let (from, to) = self.changed.unwrap_or((start, end));
+            self.changed = Some((from.min(start), to.max(end)));
         }
         if let Some((start, end)) = self.changed.take() {
             for (mode, pc) in self.regions.revalidate(vcpu, start, end) {

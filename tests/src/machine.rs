@@ -58,8 +58,15 @@ pub struct Ran {
     pub report: String,
 }
 
-/// Expands the rig's macros: `li r, value`, `out r`, `pal name`.
+/// Expands the rig's macros for OpenVMS PALcode.
 fn expand(text: &str) -> String {
+    expand_with(text, |name| {
+        (0..256).filter_map(Vms::from_code).find(|c| c.name() == name).map(|call| call as u32)
+    })
+}
+
+/// Expands the macros of rigs: `li r, value`, `out r`, `pal name`, whose number `code_of` knows.
+pub(crate) fn expand_with(text: &str, code_of: impl Fn(&str) -> Option<u32>) -> String {
     let mut lines = String::new();
     for line in text.lines() {
         let code = line.split(';').next().unwrap_or("");
@@ -79,9 +86,8 @@ fn expand(text: &str) -> String {
             }
             ["out", r] => lines += &format!("stq {r},0(r15)\nlda r15,8(r15)\n"),
             ["pal", name] => {
-                let call = (0..256).filter_map(Vms::from_code).find(|c| c.name() == name);
-                let call = call.unwrap_or_else(|| panic!("no PALcode call {name}"));
-                lines += &format!("call_pal {:#x}\n", call as u32);
+                let call = code_of(name).unwrap_or_else(|| panic!("no PALcode call {name}"));
+                lines += &format!("call_pal {call:#x}\n");
             }
             _ => {
                 lines += code;

@@ -2,6 +2,7 @@
 //! arguments over.
 
 mod bench;
+mod boot;
 mod compare;
 mod dcl;
 mod disasm;
@@ -37,6 +38,7 @@ pub fn dispatch(command: Command) -> anyhow::Result<Outcome> {
         Command::Disasm(args) => disasm::disasm(args),
         Command::Probe(args) => probe::probe(args),
         Command::Dcl(args) => dcl::dcl(args),
+        Command::Boot(args) => boot::boot(args),
         Command::Machine(args) => machine::machine(args),
         Command::Modes(args) => modes::modes(args),
         Command::Lockstep(args) => lockstep::lockstep_command(args),

@@ -104,7 +104,8 @@ impl<T> BlockCache<T> {
             dropped = !self.map.is_empty();
             self.clear();
         } else if self.epoch != epoch {
-            dropped = self.invalidate(mem, 0, u64::MAX);
+            let (start, end) = mem.epoch_range();
+            dropped = self.invalidate(mem, start, end);
         }
         self.epoch = epoch;
         dropped

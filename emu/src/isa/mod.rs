@@ -22,5 +22,5 @@ pub use format::{Format, FpSet, func, func_bits};
 pub use insn::{Insn, SINK, ZERO};
 pub use model::CpuModel;
 pub use opcode::{Ext, Kind, Opcode, OpcodeInfo, RegSet};
-pub use pal::{Osf, PalVariant, Vms};
+pub use pal::{Osf, OsfSystem, PalVariant, Vms};
 pub use syntax::{Form, IDIOMS, INT_NAMES, Idiom, Operand, qualifier_letters};

@@ -40,6 +40,39 @@ macro_rules! for_each_osf_call {
     };
 }
 
+/// OSF/1 PALcode calls of the kernel (AARM II-B 2.2); codes below 0x40.
+macro_rules! for_each_osf_system_call {
+    ($consumer:ident) => {
+        $consumer! {
+            Halt = 0x00, "halt";
+            Cflush = 0x01, "cflush";
+            Draina = 0x02, "draina";
+            Cserve = 0x09, "cserve";
+            Swppal = 0x0a, "swppal";
+            Wripir = 0x0d, "wripir";
+            Rdmces = 0x10, "rdmces";
+            Wrmces = 0x11, "wrmces";
+            Wrfen = 0x2b, "wrfen";
+            Wrvptptr = 0x2d, "wrvptptr";
+            Swpctx = 0x30, "swpctx";
+            Wrval = 0x31, "wrval";
+            Rdval = 0x32, "rdval";
+            Tbi = 0x33, "tbi";
+            Wrent = 0x34, "wrent";
+            Swpipl = 0x35, "swpipl";
+            Rdps = 0x36, "rdps";
+            Wrkgp = 0x37, "wrkgp";
+            Wrusp = 0x38, "wrusp";
+            Wrperfmon = 0x39, "wrperfmon";
+            Rdusp = 0x3a, "rdusp";
+            Whami = 0x3c, "whami";
+            Retsys = 0x3d, "retsys";
+            Wtint = 0x3e, "wtint";
+            Rti = 0x3f, "rti";
+        }
+    };
+}
+
 /// OpenVMS PALcode calls (AARM II-A 4 and 5); codes below 0x40 are privileged.
 macro_rules! for_each_vms_call {
     ($consumer:ident) => {
@@ -173,6 +206,16 @@ macro_rules! define_osf {
     };
 }
 for_each_osf_call!(define_osf);
+
+macro_rules! define_osf_system {
+    ($($row:tt)*) => {
+        define_calls! {
+            /// OSF/1 PALcode calls that only the kernel may issue (AARM II-B 2.2).
+            OsfSystem; $($row)*
+        }
+    };
+}
+for_each_osf_system_call!(define_osf_system);
 
 macro_rules! define_vms {
     ($($row:tt)*) => {

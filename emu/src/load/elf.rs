@@ -3,6 +3,8 @@
 
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
+use std::ops::Range;
+
 use object::{Endianness, Object, ObjectSymbol, SymbolKind};
 
 use super::image::{Image, ImageKind, Segment, Symbol};
@@ -12,6 +14,8 @@ pub const MAX_ADDRESS: u64 = 1 << 42;
 
 /// Lowest address that a program may ask for: page 0 is never mapped.
 const MIN_ADDRESS: u64 = 0x2000;
+/// Where kernels are linked: the superpage's half that is memory.
+const KERNEL_ADDRESSES: Range<u64> = 0xffff_fc00_0000_0000..0xffff_fd00_0000_0000;
 /// Largest memory image that is not absurd.
 const MAX_SEGMENT: u64 = 1 << 36;
 /// More program headers than any linker makes.
@@ -99,6 +103,15 @@ pub enum ElfError {
         /// Size in memory.
         size: u64,
     },
+    /// A kernel's segment lies outside the part of the address space that kernels are linked to.
+    #[error(
+        "segment at {vaddr:#x} lies outside the kernel's part of the address space \
+         (0xfffffc0000000000 to 0xfffffd0000000000); it is no Linux kernel for Alpha"
+    )]
+    NotKernel {
+        /// First address.
+        vaddr: u64,
+    },
 }
 
 /// Name of a machine number, for messages.
@@ -183,8 +196,17 @@ fn check_ident(data: &[u8]) -> Result<(), ElfError> {
     slice(data, 0, 64, "ELF header").map(|_| ())
 }
 
-/// Reads an executable or shared object.
+/// Reads an executable or shared object for user mode.
 pub fn parse(data: &[u8]) -> Result<Image, ElfError> {
+    parse_within(data, MIN_ADDRESS..MAX_ADDRESS)
+}
+
+/// Reads a kernel, which is linked to the superpage.
+pub fn parse_kernel(data: &[u8]) -> Result<Image, ElfError> {
+    parse_within(data, KERNEL_ADDRESSES)
+}
+
+fn parse_within(data: &[u8], addresses: Range<u64>) -> Result<Image, ElfError> {
     check_ident(data)?;
     let header = elf::FileHeader64::<Endianness>::parse(data)
         .map_err(|error| malformed(error.to_string()))?;
@@ -216,9 +238,8 @@ pub fn parse(data: &[u8]) -> Result<Image, ElfError> {
     for ph in headers {
         match ph.p_type(endian) {
             elf::PT_LOAD => {
-                if let Some(segment) =
-                    load_segment(data, ph, endian, kind == ImageKind::Relocatable)?
-                {
+                let relocatable = kind == ImageKind::Relocatable;
+                if let Some(segment) = load_segment(data, ph, endian, relocatable, &addresses)? {
                     // The segment that holds the table of headers shows where it is in memory.
                     let offset = ph.p_offset(endian);
                     let size = u64::from(phnum) * 56;
@@ -265,6 +286,7 @@ fn load_segment(
     ph: &Header64,
     endian: Endianness,
     relocatable: bool,
+    addresses: &Range<u64>,
 ) -> Result<Option<Segment>, ElfError> {
     let (vaddr, size) = (ph.p_vaddr(endian), ph.p_memsz(endian));
     if size == 0 {
@@ -276,10 +298,16 @@ fn load_segment(
             "segment at {vaddr:#x} has more bytes in the file than in memory"
         )));
     }
-    let fits = vaddr.checked_add(size).is_some_and(|end| end <= MAX_ADDRESS);
-    let fits = fits && (vaddr >= MIN_ADDRESS || relocatable);
+    let fits = vaddr.checked_add(size).is_some_and(|end| end <= addresses.end);
+    let fits = fits && (vaddr >= addresses.start || relocatable);
     if !fits || size > MAX_SEGMENT {
-        return Err(ElfError::OutsideWindow { vaddr, size });
+        let user = addresses.end == MAX_ADDRESS;
+        let outside = if user {
+            ElfError::OutsideWindow { vaddr, size }
+        } else {
+            ElfError::NotKernel { vaddr }
+        };
+        return Err(outside);
     }
     let bytes = slice(data, ph.p_offset(endian), file_size, "segment")?;
     let flags = ph.p_flags(endian);

@@ -5,5 +5,5 @@ mod image;
 #[cfg(test)]
 mod tests;
 
-pub use elf::{ElfError, MAX_ADDRESS, parse};
+pub use elf::{ElfError, MAX_ADDRESS, parse, parse_kernel};
 pub use image::{Image, ImageKind, Segment, Symbol};

@@ -10,13 +10,16 @@
 //! * `scb`: faults, traps and interrupts become frames; REI; `interrupt`: what is pending
 //! * `pal`, `ipr`, `context`, `queue`: the calls
 //! * `report`: what is told when the guest cannot go on
+//! * `osf`: processors with OSF/1 PALcode; `platform`: the system around them, for Linux
 
 mod board;
 mod boot;
 mod context;
 mod interrupt;
 mod ipr;
+pub mod osf;
 mod pal;
+pub mod platform;
 mod queue;
 mod report;
 mod scb;

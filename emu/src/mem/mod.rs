@@ -13,6 +13,7 @@
 
 mod context;
 mod copy;
+mod doorbell;
 mod executable;
 mod host_fault;
 mod journal;
@@ -30,6 +31,7 @@ mod tests;
 mod user;
 
 pub use context::HostContext;
+pub use doorbell::Doorbell;
 pub use host_fault::{
     HostFault, Resolver, SentHook, install_alt_stack, register_fpe_resolver, register_resolver,
     set_sent_hook,
@@ -200,6 +202,11 @@ impl AddressSpace {
             None => self.window.exec_epoch(),
             Some(system) => system.epoch(),
         }
+    }
+
+    /// Addresses whose code may be other code after a change of [`exec_epoch`](Self::exec_epoch).
+    pub fn epoch_range(&self) -> (u64, u64) {
+        self.system.as_ref().map_or((0, u64::MAX), |system| system.epoch_range())
     }
 
     /// Whether instructions may be fetched from the page of `va`. Cheap, takes no lock.

@@ -35,6 +35,9 @@ pub mod pte {
     pub const PFN_SHIFT: u32 = 32;
 }
 
+/// OSF/1's superpage.
+const SUPERPAGE: u64 = 0xffff_fc00_0000_0000;
+const SUPERPAGE_END: u64 = 0xffff_fe00_0000_0000;
 /// Address spaces that the translation buffer holds at a time.
 const SLOTS: usize = 4;
 /// Entries of the stash of PROBE's verdicts.
@@ -99,6 +102,8 @@ pub struct SystemMap {
     epoch: Cell<u64>,
     /// The kernel has executed a page that is not in all address spaces.
     process_code: Cell<bool>,
+    /// Code was fetched from behind OSF/1's superpage.
+    high_code: Cell<bool>,
     /// Some entry had a granularity hint.
     hinted: Cell<bool>,
     /// Verdicts of PROBE: page | direction << 2 | mode, with bit 12 for "filled".
@@ -136,6 +141,7 @@ impl SystemMap {
             fp_enabled: Cell::new(true),
             epoch: Cell::new(1),
             process_code: Cell::new(false),
+            high_code: Cell::new(false),
             hinted: Cell::new(false),
             verdicts: vec![Cell::new(0); VERDICTS].into(),
             walks: Cell::new(0),
@@ -237,6 +243,13 @@ impl SystemMap {
         self.epoch.get()
     }
 
+    /// Addresses of which a change of the epoch may tell: all but OSF/1's superpage, where what an
+    /// address means does not change. That is mostly the kernel, and most of the code there is.
+    pub(super) fn epoch_range(&self) -> (u64, u64) {
+        let fixed = self.translation.get() == Translation::Osf && !self.high_code.get();
+        (0, if fixed { SUPERPAGE } else { u64::MAX })
+    }
+
     fn bump_epoch(&self) {
         self.epoch.set(self.epoch.get() + 1);
     }
@@ -300,8 +313,8 @@ impl SystemMap {
         self.physical.quadword(table + (va >> 13 & 1023) * 8).ok_or(FaultKind::MachineCheck)
     }
 
-    /// A pseudo entry for what is not translated by page tables.
-    fn superpage(&self, va: u64, mode: u64) -> Option<u64> {
+    /// A pseudo entry for what is not translated by page tables; OSF/1's is for the kernel alone.
+    fn superpage(&self, va: u64) -> Option<u64> {
         const ALL: u64 = pte::V | pte::ASM | 0xff00;
         match self.translation.get() {
             Translation::Off => Some(ALL | va >> 13 << pte::PFN_SHIFT),
@@ -309,7 +322,7 @@ impl SystemMap {
             Translation::Osf if (va as i64) >> 41 == -2 => {
                 let low = va & ((1 << 41) - 1);
                 let pa = low & ((1 << 40) - 1) | (low >> 40) << 43;
-                (mode == 0).then_some(ALL | pa >> 13 << pte::PFN_SHIFT)
+                Some(pte::V | pte::ASM | pte::KRE | pte::KWE | pa >> 13 << pte::PFN_SHIFT)
             }
             _ => None,
         }
@@ -336,7 +349,7 @@ impl SystemMap {
     /// Physical address of `va` for an access in `mode`, through the page tables; fills the buffer.
     fn translate(&self, va: u64, access: Access, mode: u64) -> Result<u64, MemFault> {
         let why = |why| fault(va, access, why);
-        let entry = match self.superpage(va, mode) {
+        let entry = match self.superpage(va) {
             Some(entry) => entry,
             None => self.walk(self.ptbr.get(), va).map_err(why)?,
         };
@@ -347,6 +360,7 @@ impl SystemMap {
             }
             let word = &self.code_pages[(va >> 19 & 63) as usize];
             word.set(word.get() | 1 << (va >> 13 & 63));
+            self.high_code.set(self.high_code.get() || va >= SUPERPAGE_END);
         }
         self.enter(va, entry, mode, access == Access::Fetch);
         Ok((entry >> pte::PFN_SHIFT << 13) + (va & (PAGE_SIZE - 1)))
@@ -452,6 +466,43 @@ impl SystemMap {
         Ok(frame)
     }
 
+    /// Stores quadwords from an aligned address on: all or nothing, in at most two pages.
+    pub fn store_quadwords(&self, va: u64, values: &[u64]) -> Result<(), MemFault> {
+        let at = |i: usize| va.wrapping_add(8 * i as u64);
+        let Some(last) = values.len().checked_sub(1) else { return Ok(()) };
+        if va >> 13 == at(last) >> 13 {
+            if let Some(host) = self.quick(va, 8, Access::Store) {
+                for (i, &value) in values.iter().enumerate() {
+                    // SAFETY: the buffer leads to a page of RAM, which holds all of them.
+                    unsafe { raw::store_u64(host + 8 * i as u64, value) };
+                }
+                return Ok(());
+            }
+        } else if va & 7 == 0 {
+            self.translate(at(last), Access::Store, self.mode.get())?;
+        }
+        values.iter().enumerate().try_for_each(|(i, &value)| self.store(at(i), 8, value))
+    }
+
+    /// Loads quadwords from an aligned address on.
+    pub fn load_quadwords(&self, va: u64, values: &mut [u64]) -> Result<(), MemFault> {
+        let at = |i: usize| va.wrapping_add(8 * i as u64);
+        let last = at(values.len().saturating_sub(1));
+        if va >> 13 == last >> 13
+            && let Some(host) = self.quick(va, 8, Access::Load)
+        {
+            for (i, value) in values.iter_mut().enumerate() {
+                // SAFETY: as in `store_quadwords`.
+                *value = unsafe { raw::load_u64(host + 8 * i as u64) }.unwrap_or(0);
+            }
+            return Ok(());
+        }
+        for (i, value) in values.iter_mut().enumerate() {
+            *value = self.load(at(i), 8)?;
+        }
+        Ok(())
+    }
+
     /// Replaces an aligned longword or quadword that holds `old`.
     pub(super) fn exchange(
         &self,
@@ -492,7 +543,7 @@ impl SystemMap {
         } else {
             self.slots.get().get(slot as usize)?.ptbr
         };
-        let entry = match self.superpage(va, mode) {
+        let entry = match self.superpage(va) {
             Some(entry) => entry,
             None => self.walk(ptbr, va).ok()?,
         };
@@ -531,7 +582,7 @@ impl SystemMap {
                 }
             }
         }
-        let entry = match self.superpage(va, mode) {
+        let entry = match self.superpage(va) {
             Some(entry) => entry,
             None => match self.walk(self.ptbr.get(), va) {
                 Ok(entry) => entry,
@@ -615,8 +666,7 @@ impl SystemMap {
 
     /// Physical address that the current mode reads at `va`, without a trace: for reports.
     pub fn peek(&self, va: u64) -> Option<u64> {
-        let mode = self.mode.get();
-        let entry = self.superpage(va, mode).or_else(|| self.walk(self.ptbr.get(), va).ok())?;
+        let entry = self.superpage(va).or_else(|| self.walk(self.ptbr.get(), va).ok())?;
         (entry & pte::V != 0).then_some((entry >> pte::PFN_SHIFT << 13) + (va & (PAGE_SIZE - 1)))
     }
 }

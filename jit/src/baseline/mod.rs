@@ -459,7 +459,9 @@ impl Baseline {
         let epoch = vcpu.mem.exec_epoch();
         if epoch != self.epoch {
             self.epoch = epoch;
-            self.pending = Some((0, u64::MAX));
+            let (start, end) = vcpu.mem.epoch_range();
+            let (from, to) = self.pending.unwrap_or((start, end));
+            self.pending = Some((from.min(start), to.max(end)));
         }
         if let Some((start, end)) = self.pending.take() {
             self.revalidate(vcpu, start, end);

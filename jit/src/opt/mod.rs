@@ -152,7 +152,8 @@ impl Opt {
         let epoch = vcpu.mem.exec_epoch();
         if epoch != self.epoch {
             self.epoch = epoch;
-            self.regions.revalidate(vcpu, 0, u64::MAX);
+            let (start, end) = vcpu.mem.epoch_range();
+            self.regions.revalidate(vcpu, start, end);
         }
         self.runtime.vcpu = vcpu;
         let engine = &mut vcpu.cpu.engine;

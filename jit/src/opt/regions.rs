@@ -417,7 +417,7 @@ impl Regions {
     /// Drops regions made from code in `[start, end)` that no longer reads the same, and says which.
     pub fn revalidate(&mut self, vcpu: &Vcpu, start: u64, end: u64) -> Vec<(Mode, u64)> {
         let mut dropped = Vec::new();
-        self.spaces.iter_mut().for_each(|s| s.refused.clear());
+        self.spaces.iter_mut().for_each(|s| s.refused.retain(|&pc| !(start..end).contains(&pc)));
         for region in &mut self.all {
             let touched = region.ranges.iter().any(|&(s, e, _)| s < end && start < e);
             let space = region.mode.space;

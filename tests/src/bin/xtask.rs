@@ -1,8 +1,10 @@
-//! Project chores behind one door: `cargo xtask ci | bless | docs | guests | fuzz`. Parses and dispatches.
+//! Project chores behind one door: `cargo xtask ci | bless | docs | guests | kernel | fuzz`. Parses and dispatches.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use axp_tests::fuzz::Campaign;
+use axp_tests::kernel::{self, Wish};
 use axp_tests::{chores, guests_build};
 use clap::{Parser, Subcommand};
 
@@ -43,6 +45,18 @@ enum Chore {
         #[arg(long)]
         thorough: bool,
     },
+    /// Build a Linux kernel and the initial RAM disk of the tests into target/kernel.
+    Kernel {
+        /// Which one: minimal or generic.
+        #[arg(default_value = "minimal")]
+        kernel: String,
+        /// The source: an archive or a folder, which is completed [default: Debian's linux-source-6.1].
+        #[arg(long)]
+        source: Option<PathBuf>,
+        /// Compilations at a time.
+        #[arg(long, short, default_value_t = 2)]
+        jobs: usize,
+    },
     /// Rebuild the guest ELF files and record their hashes.
     Guests {
         /// Only compare with the committed files, byte for byte.
@@ -59,6 +73,7 @@ fn main() -> ExitCode {
         Chore::Fuzz { minutes, seed, programs, jobs, thorough } => {
             chores::fuzz(Campaign { minutes, seed, programs, jobs, thorough })
         }
+        Chore::Kernel { kernel, source, jobs } => kernel::build(&Wish { kernel, source, jobs }),
         Chore::Guests { check } => guests_build::guests(check),
     };
     match result {

@@ -1,0 +1,37 @@
+//! Arguments of `axplab boot`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Arguments of `axplab boot`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    axplab boot --kernel vmlinux --initrd initramfs.gz\n  \
+    axplab boot --kernel vmlinux --initrd initramfs.gz --append 'console=ttyS0 quiet' --memory 256\n\n\
+    On a terminal, keys go to the guest as they are typed; Ctrl-] ends the machine.\n\
+    Exit status: 0 after a power-off; 70 when the guest panicked or could not go on (the report is\n\
+    on standard error); 130 when ended from the terminal; 2 when it cannot be started.")]
+pub struct BootArgs {
+    /// The kernel: an ELF file for Alpha, as its build leaves it (vmlinux)
+    #[arg(long, value_name = "FILE")]
+    pub kernel: PathBuf,
+    /// The initial RAM disk: a cpio archive, compressed or not
+    #[arg(long, value_name = "FILE")]
+    pub initrd: Option<PathBuf>,
+    /// The kernel's command line; the processor's rate (cycle=) is put in front of it
+    #[arg(long, value_name = "TEXT", default_value = "console=ttyS0")]
+    pub append: String,
+    /// Megabytes of memory
+    #[arg(long, short, value_name = "MB", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=65536))]
+    pub memory: u64,
+    /// The engine
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub engine: String,
+    /// Count instructions and make time of them, so that runs repeat exactly
+    #[arg(long)]
+    pub deterministic: bool,
+    /// Print what was executed and translated, at the end
+    #[arg(long)]
+    pub stats: bool,
+}

@@ -1,0 +1,151 @@
+//! `axplab boot`: a Linux kernel on the machine, with the terminal as its console.
+
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use axp_emu::engine::{Engine, Outcome as Ended};
+use axp_emu::interp::CYCLES_PER_SECOND;
+use axp_emu::isa::CpuModel;
+use axp_emu::load;
+use axp_emu::machine::osf::Halt;
+use axp_emu::machine::platform::{Clipper, Guest, Settings};
+use axp_emu::machine::{Console, HALTED};
+use axp_jit::auto::Tuning;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::cli_boot::BootArgs;
+use crate::terminal::Raw;
+use crate::{Outcome, guest};
+
+/// Ctrl-], which ends the machine.
+const ESCAPE: u8 = 0x1d;
+/// Status of a machine that was ended from the terminal, as after Ctrl-C.
+const ENDED: i32 = 130;
+
+/// Runs the command.
+pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
+    let mut engine = guest::engine(&args.engine)?(Tuning::default())?;
+    let path = args.kernel.display();
+    let bytes = read(&args.kernel)?;
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        bail!("`{path}` is compressed; give the ELF file, vmlinux");
+    }
+    let kernel = load::parse_kernel(&bytes).with_context(|| format!("`{path}`"))?;
+    let initrd = args.initrd.as_deref().map(read).transpose()?.unwrap_or_default();
+    if let (Some(path), true) = (&args.initrd, initrd.is_empty()) {
+        bail!("`{}` is empty", path.display());
+    }
+    let mut command_line = args.append.clone();
+    if !command_line.split_whitespace().any(|word| word.starts_with("cycle=")) {
+        command_line = format!("cycle={CYCLES_PER_SECOND} {command_line}");
+    }
+    let output = std::fs::File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
+    let settings = Settings {
+        memory: args.memory << 20,
+        model: CpuModel::Ev67,
+        initrd: &initrd,
+        command_line: command_line.trim_end(),
+        console: Console::File(output),
+    };
+    let mut machine = Guest::new(&kernel, settings)?;
+    drop((bytes, initrd));
+    let start = Instant::now();
+    let terminal = Raw::enter().context("cannot set the terminal")?;
+    listen(machine.platform.clone(), terminal.is_some());
+    watch_signals(machine.platform.clone())?;
+    let outcome = machine.run(&mut *engine, args.deterministic);
+    drop(terminal);
+    if args.stats {
+        print_statistics(&machine, &*engine, start);
+    }
+    finish(&machine, outcome)
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))
+}
+
+/// Hands typed characters over, by a thread that ends with the program.
+fn listen(platform: Arc<Clipper>, terminal: bool) {
+    std::thread::spawn(move || {
+        let mut buffer = [0; 256];
+        loop {
+            match std::io::stdin().read(&mut buffer) {
+                Ok(0) | Err(_) => return,
+                Ok(n) => {
+                    let typed = &buffer[..n];
+                    if terminal && typed.contains(&ESCAPE) {
+                        platform.end(ENDED);
+                        return;
+                    }
+                    platform.type_in(typed);
+                }
+            }
+        }
+    });
+}
+
+/// Ends the machine in good order when this program is to end.
+fn watch_signals(platform: Arc<Clipper>) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            platform.end(128 + signal);
+        }
+    });
+    Ok(())
+}
+
+/// The report, if there is one, and the exit status.
+fn finish(machine: &Guest, outcome: Ended) -> anyhow::Result<Outcome> {
+    let panicked = machine.platform.panicked();
+    if panicked {
+        eprintln!("axplab: the guest's kernel panicked; its last words are on the console");
+    }
+    match (machine.report(), outcome) {
+        (Some(report), _) if report.halt == Halt::Restart => {
+            if !panicked {
+                eprintln!("axplab: the guest asked to be restarted");
+            }
+            Ok(Outcome::Status(if panicked { HALTED as u8 } else { 0 }))
+        }
+        (Some(report), _) => {
+            eprintln!("axplab: {report}");
+            Ok(Outcome::Status(HALTED as u8))
+        }
+        (None, Ended::Exited(_)) if panicked => Ok(Outcome::Status(HALTED as u8)),
+        (None, Ended::Exited(status)) => Ok(Outcome::Status(status as u8)),
+        (None, other) => bail!("the machine ended with {other:?}"),
+    }
+}
+
+fn print_statistics(machine: &Guest, engine: &dyn Engine, start: Instant) {
+    let counters = machine.processor.counters();
+    let (unknown, first) = machine.platform.unknown_accesses();
+    eprintln!("axplab: {:.3} s", start.elapsed().as_secs_f64());
+    eprintln!(
+        "  {} PALcode calls, {} exceptions, {} interrupts",
+        counters.calls, counters.exceptions, counters.interrupts
+    );
+    if machine.vcpu.counted {
+        let [kernel, user] = counters.instructions;
+        eprintln!("  instructions: {kernel} in the kernel, {user} in user mode");
+    }
+    if let Some(first) = first {
+        eprintln!("  {unknown} accesses to what is not there, the first to {first:#x}");
+    }
+    for (tier, stats) in engine.tiers() {
+        eprintln!(
+            "  {tier}: {} translations, {} instructions, {:.3} s, {:.3} s in the background",
+            stats.translations,
+            stats.translated_instructions,
+            stats.translate.as_secs_f64(),
+            stats.background.as_secs_f64()
+        );
+    }
+}

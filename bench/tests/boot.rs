@@ -1,0 +1,136 @@
+//! `axplab boot` end to end: a Linux kernel boots, its first program checks it, the machine ends. Skips
+//! where no kernel was built (`cargo xtask kernel`, or `AXPLAB_KERNELS` names the folder).
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const AXPLAB: &str = env!("CARGO_BIN_EXE_axplab");
+
+/// The folder of the kernels, if one was built.
+fn kernels() -> Option<PathBuf> {
+    let named = std::env::var_os("AXPLAB_KERNELS").map(PathBuf::from);
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/kernel");
+    let folder = named.unwrap_or(here);
+    let there = folder.join("minimal/vmlinux").exists() && folder.join("initramfs.cpio").exists();
+    if !there {
+        eprintln!("skipped: no kernel in {}; `cargo xtask kernel` builds it", folder.display());
+    }
+    there.then_some(folder)
+}
+
+fn boot(arguments: &[&str]) -> Output {
+    Command::new(AXPLAB).arg("boot").args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn boot_kernel(folder: &Path, more: &[&str]) -> Output {
+    let kernel = folder.join("minimal/vmlinux");
+    let initrd = folder.join("initramfs.cpio");
+    let files =
+        ["--kernel", kernel.to_str().unwrap(), "--initrd", initrd.to_str().unwrap(), "--stats"];
+    boot(&[&files, more].concat())
+}
+
+#[test]
+fn the_minimal_kernel_boots_checks_itself_and_powers_off_on_every_engine() {
+    let Some(folder) = kernels() else { return };
+    // Not `opt`, which compiles all that is executed more than a few times: half a minute.
+    for engine in ["interp", "baseline", "auto"] {
+        let out = boot_kernel(&folder, &["--engine", engine, "--memory", "32"]);
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert_eq!(out.status.code(), Some(0), "{engine}: {out:?}");
+        for line in ["Linux version 6.1", "init: started", "init: all is well", "Power down"] {
+            assert!(text.contains(line), "{engine}: no `{line}` in\n{text}");
+        }
+    }
+}
+
+#[test]
+fn a_deterministic_boot_is_the_same_on_every_engine() {
+    let Some(folder) = kernels() else { return };
+    let counted = |engine: &str| {
+        // Without the calibration of the delay loop, which is a tenth of a second of guest time.
+        let append = "console=ttyS0 lpj=1000000";
+        let out =
+            boot_kernel(&folder, &["--engine", engine, "--deterministic", "--append", append]);
+        assert_eq!(out.status.code(), Some(0), "{engine}: {out:?}");
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        let count = told.lines().find(|line| line.contains("instructions:")).map(str::to_owned);
+        (String::from_utf8_lossy(&out.stdout).into_owned(), count.expect("counted"))
+    };
+    assert_eq!(counted("interp"), counted("auto"));
+}
+
+#[test]
+fn what_is_typed_reaches_the_guest() {
+    let Some(folder) = kernels() else { return };
+    let (kernel, initrd) = (folder.join("minimal/vmlinux"), folder.join("initramfs.cpio"));
+    let mut child = Command::new(AXPLAB)
+        .args(["boot", "--append", "console=ttyS0 lpj=1000000 echo", "--kernel"])
+        .arg(kernel)
+        .arg("--initrd")
+        .arg(initrd)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Typed ahead: it waits in the serial port until somebody reads.
+    child.stdin.take().unwrap().write_all(b"forty-two\n").unwrap();
+    let out = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert_eq!(out.status.code(), Some(0), "{text}");
+    assert!(text.contains("init: read forty-two"), "{text}");
+    assert!(text.contains("init: all is well"), "{text}");
+}
+
+#[test]
+fn a_kernel_without_a_first_program_panics_and_that_is_told() {
+    let Some(folder) = kernels() else { return };
+    let kernel = folder.join("minimal/vmlinux");
+    let out = boot(&["--kernel", kernel.to_str().unwrap(), "--append", "console=ttyS0 panic=-1"]);
+    assert_eq!(out.status.code(), Some(70), "{out:?}");
+    assert!(String::from_utf8_lossy(&out.stderr).contains("panicked"), "{out:?}");
+}
+
+#[test]
+fn what_cannot_be_started_is_refused_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let native = fs::read(AXPLAB).unwrap();
+    let cases = [
+        ("/nonexistent".to_owned(), "/nonexistent"),
+        (write("empty", b""), "empty"),
+        (write("text", b"hello"), "ELF"),
+        (write("packed", &[0x1f, 0x8b, 8, 0]), "compressed"),
+        (write("native", &native[..4096]), "x86-64"),
+    ];
+    for (kernel, say) in &cases {
+        let out = boot(&["--kernel", kernel]);
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{kernel}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(told.contains(say), "{told}");
+    }
+    let Some(folder) = kernels() else { return };
+    let bytes = fs::read(folder.join("minimal/vmlinux")).unwrap();
+    let truncated = write("truncated", &bytes[..bytes.len() / 4]);
+    let out = boot(&["--kernel", &truncated]);
+    assert_eq!(out.status.code(), Some(2), "{out:?}");
+    for more in [
+        &["--memory", "1"][..],
+        &["--initrd", "/nonexistent"],
+        &["--initrd", &cases[1].0],
+        &["--engine", "warp"],
+        &["--append", &"x".repeat(300)],
+    ] {
+        let out = boot_kernel(&folder, more);
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{more:?}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
+}

@@ -1,0 +1,180 @@
+//! From a Linux kernel to a machine about to execute its first instruction.
+
+use std::sync::Arc;
+use std::thread;
+
+use super::{Clipper, hwrpb};
+use crate::cpu::Vcpu;
+use crate::engine::{Engine, Outcome};
+use crate::isa::CpuModel;
+use crate::load::Image;
+use crate::machine::Console;
+use crate::machine::osf::{Processor, Report};
+use crate::mem::{PAGE_SIZE, Physical};
+
+/// Start of the superpage: where a kernel is linked to.
+const KSEG: u64 = 0xffff_fc00_0000_0000;
+/// Bytes of the superpage that are memory.
+const KSEG_MASK: u64 = (1 << 40) - 1;
+/// Where, before the entry point, the kernel looks for what it is told: the command line in 256
+/// bytes, address and size of the initial RAM disk.
+const PARAMETERS: u64 = 0x6000;
+const COMMAND_LINE: usize = 256;
+/// Least memory that makes sense.
+const LEAST: u64 = 8 << 20;
+
+/// What a guest is started with.
+#[derive(Debug, Default)]
+pub struct Settings<'a> {
+    /// Bytes of RAM.
+    pub memory: u64,
+    /// The processor.
+    pub model: CpuModel,
+    /// Contents of the initial RAM disk; empty for none.
+    pub initrd: &'a [u8],
+    /// The kernel's command line.
+    pub command_line: &'a str,
+    /// Where the console's output goes.
+    pub console: Console,
+}
+
+/// Why a kernel cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// The host has no memory.
+    #[error("no memory for the machine: {0}")]
+    Memory(String),
+    /// There is less RAM than anything needs.
+    #[error("{0} bytes of memory are too few; give at least 8 MB")]
+    Small(u64),
+    /// A segment lies where no kernel is.
+    #[error(
+        "a segment at {0:#x} lies outside the kernel's part of the address space \
+         (0xfffffc0000000000 and 1 TB from there); is it a Linux kernel?"
+    )]
+    NotKernel(u64),
+    /// The kernel does not fit.
+    #[error("the kernel ends at {end:#x}, behind the {memory:#x} bytes of memory")]
+    Fit {
+        /// First physical address behind it.
+        end: u64,
+        /// RAM.
+        memory: u64,
+    },
+    /// The initial RAM disk does not fit behind the kernel.
+    #[error("an initial RAM disk of {size} bytes does not fit behind the kernel in {memory} bytes")]
+    Initrd {
+        /// Its size.
+        size: u64,
+        /// RAM.
+        memory: u64,
+    },
+    /// The command line is too long.
+    #[error("the command line has {0} characters; the kernel takes 255")]
+    CommandLine(usize),
+}
+
+/// A machine with a kernel in it.
+#[derive(Debug)]
+pub struct Guest {
+    /// The first processor's PALcode.
+    pub processor: Processor,
+    /// Its registers.
+    pub vcpu: Vcpu,
+    /// The system around it.
+    pub platform: Arc<Clipper>,
+}
+
+impl Guest {
+    /// Loads a kernel, made by [`parse_kernel`](crate::load::parse_kernel).
+    pub fn new(kernel: &Image, settings: Settings<'_>) -> Result<Guest, KernelError> {
+        let memory = settings.memory / PAGE_SIZE * PAGE_SIZE;
+        if memory < LEAST {
+            return Err(KernelError::Small(memory));
+        }
+        let platform = Arc::new(Clipper::new(settings.console, 1));
+        let mut physical = Physical::new(memory).map_err(|e| KernelError::Memory(e.to_string()))?;
+        platform.attach(&mut physical);
+        let end = load(&physical, kernel)?;
+        let parameters = (kernel.entry & KSEG_MASK).wrapping_sub(PARAMETERS);
+        let initrd = place_initrd(&physical, end, settings.initrd)?;
+        let mut line = settings.command_line.as_bytes().to_vec();
+        if line.len() >= COMMAND_LINE || line.contains(&0) {
+            return Err(KernelError::CommandLine(line.len()));
+        }
+        line.resize(COMMAND_LINE, 0);
+        let told = physical.write(parameters, &line)
+            && physical.store(parameters + 0x100, 8, initrd).is_some()
+            && physical.store(parameters + 0x108, 8, settings.initrd.len() as u64).is_some();
+        if !told {
+            return Err(KernelError::NotKernel(kernel.entry));
+        }
+        hwrpb::build(&physical, 1);
+        let mut vcpu = Processor::vcpu(Arc::new(physical), settings.model)
+            .map_err(|e| KernelError::Memory(e.to_string()))?;
+        let processor = Processor::new(platform.clone(), 0, &mut vcpu, hwrpb::context(0));
+        vcpu.cpu.pc = kernel.entry;
+        Ok(Guest { processor, vcpu, platform })
+    }
+
+    /// Runs it to its end. With `counted`, time is made of instructions, and runs repeat exactly.
+    pub fn run(&mut self, engine: &mut dyn Engine, counted: bool) -> Outcome {
+        let platform = self.platform.clone();
+        if counted {
+            return self.processor.run(engine, &mut self.vcpu, Some(u64::MAX));
+        }
+        thread::scope(|scope| {
+            let clock = scope.spawn(|| platform.run_clock());
+            // The thread ends also when a panic passes by here.
+            struct Stop<'a>(&'a Clipper);
+            impl Drop for Stop<'_> {
+                fn drop(&mut self) {
+                    self.0.stop();
+                }
+            }
+            let stop = Stop(&platform);
+            let outcome = self.processor.run(engine, &mut self.vcpu, None);
+            drop(stop);
+            drop(clock.join());
+            outcome
+        })
+    }
+
+    /// Why it ended, if not by its own wish.
+    pub fn report(&self) -> Option<&Report> {
+        self.processor.report()
+    }
+}
+
+/// Copies the kernel's segments; gives the first physical address behind them.
+fn load(physical: &Physical, kernel: &Image) -> Result<u64, KernelError> {
+    let mut end = 0;
+    for segment in &kernel.segments {
+        let offset = segment.vaddr.wrapping_sub(KSEG);
+        if !(hwrpb::RESERVED..=KSEG_MASK).contains(&offset) {
+            return Err(KernelError::NotKernel(segment.vaddr));
+        }
+        let behind = offset.saturating_add(segment.mem_size);
+        if behind > physical.size() || !physical.write(offset, &segment.data) {
+            return Err(KernelError::Fit { end: behind, memory: physical.size() });
+        }
+        end = end.max(behind);
+    }
+    if kernel.entry.wrapping_sub(KSEG) < PARAMETERS + hwrpb::RESERVED {
+        return Err(KernelError::NotKernel(kernel.entry));
+    }
+    Ok(end)
+}
+
+/// Copies the RAM disk to the end of memory; gives its address for the kernel, or 0.
+fn place_initrd(physical: &Physical, end: u64, initrd: &[u8]) -> Result<u64, KernelError> {
+    if initrd.is_empty() {
+        return Ok(0);
+    }
+    let size = initrd.len() as u64;
+    let at = physical.size().checked_sub(size).map(|at| at / PAGE_SIZE * PAGE_SIZE);
+    match at {
+        Some(at) if at >= end && physical.write(at, initrd) => Ok(KSEG + at),
+        _ => Err(KernelError::Initrd { size, memory: physical.size() }),
+    }
+}

@@ -1,0 +1,158 @@
+/* The first program of the kernel's own test: makes the kernel work - processes, pipes, page
+   faults, copies on write, unaligned data, floating point - checks what comes of it, and powers off.
+   Freestanding; run by tests of `axplab boot`. NEVER run it but in a machine of its own: it ends in
+   reboot(). */
+
+typedef unsigned long u64;
+typedef long s64;
+
+enum { EXIT = 1, FORK = 2, READ = 3, WRITE = 4, GETXPID = 20, PIPE = 42, MMAP = 71, REBOOT = 311, NANOSLEEP = 340,
+       WAIT4 = 365 };
+
+static s64 second; /* what a call returns in $20 */
+
+static s64 call(s64 number, s64 a, s64 b, s64 c, s64 d, s64 e, s64 f)
+{
+    register s64 v0 __asm__("$0") = number;
+    register s64 a0 __asm__("$16") = a;
+    register s64 a1 __asm__("$17") = b;
+    register s64 a2 __asm__("$18") = c;
+    register s64 a3 __asm__("$19") = d;
+    register s64 a4 __asm__("$20") = e;
+    register s64 a5 __asm__("$21") = f;
+    __asm__ volatile("callsys"
+                     : "+r"(v0), "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5)
+                     :
+                     : "$1", "$2", "$3", "$4", "$5", "$6", "$7", "$8", "$22", "$23", "$24", "$25",
+                       "$27", "$28", "memory");
+    second = a4;
+    return a3 ? -v0 : v0;
+}
+
+static void say(const char *text)
+{
+    u64 length = 0;
+    while (text[length])
+        length++;
+    call(WRITE, 1, (s64)text, length, 0, 0, 0);
+}
+
+static void finish(void)
+{
+    call(REBOOT, 0xfee1dead, 672274793, 0x4321fedc, 0, 0, 0);
+    for (;;)
+        ;
+}
+
+static void check(int right, const char *what)
+{
+    if (right)
+        return;
+    say("init: wrong: ");
+    say(what);
+    say("\n");
+    finish();
+}
+
+/* Children that count down through a pipe; their exit statuses come back. */
+static void processes(void)
+{
+    s64 in = call(PIPE, 0, 0, 0, 0, 0, 0), out = second;
+    static volatile s64 shared = 5;
+    for (s64 i = 0; i < 20; i++) {
+        s64 pid = call(FORK, 0, 0, 0, 0, 0, 0);
+        if (second) { /* the child */
+            shared = i;
+            call(WRITE, out, (s64)&shared, 8, 0, 0, 0);
+            call(EXIT, i, 0, 0, 0, 0, 0);
+        }
+        s64 got = -1;
+        int status = 0;
+        check(pid > 0, "fork");
+        check(call(READ, in, (s64)&got, 8, 0, 0, 0) == 8 && got == i, "pipe");
+        check(call(WAIT4, pid, (s64)&status, 0, 0, 0, 0) == pid && status == i << 8, "wait4");
+        check(shared == 5, "a page that was written by another process");
+    }
+}
+
+static void memory(void)
+{
+    /* Read, write; private, anonymous: 0x12. */
+    char *at = (char *)call(MMAP, 0, 4096 * 1024, 3, 0x12, -1, 0);
+    u64 sum = 0;
+    for (u64 i = 0; i < 512; i++)
+        at[i * 8192 + i] = (char)i;
+    for (u64 i = 0; i < 512; i++)
+        sum += (u64)(unsigned char)at[i * 8192 + i] + (u64)at[i * 8192 + i + 1];
+    check(sum == 2 * 255 * 128, "pages");
+    /* The kernel puts unaligned data together. */
+    *(volatile u64 *)(at + 64) = 0x1122334455667788;
+    *(volatile u64 *)(at + 72) = 0x99;
+    check(*(volatile u64 *)(at + 65) == 0x9911223344556677, "unaligned load");
+    *(volatile unsigned *)(at + 131) = 0xabcdef01;
+    check(at[131] == 1 && (unsigned char)at[134] == 0xab, "unaligned store");
+}
+
+static void arithmetic(void)
+{
+    volatile double third = 3.0;
+    double sum = 0;
+    for (int i = 0; i < 1000; i++) {
+        sum += i / third;
+        /* Another process uses the registers in between. */
+        if (i % 100 == 0) {
+            s64 pid = call(FORK, 0, 0, 0, 0, 0, 0);
+            if (second) {
+                volatile double other = 1.5;
+                call(EXIT, (s64)(other * 2), 0, 0, 0, 0, 0);
+            }
+            call(WAIT4, pid, 0, 0, 0, 0, 0);
+        }
+    }
+    check(sum > 166499.99 && sum < 166500.01, "floating point");
+}
+
+static void calls(void)
+{
+    s64 pid = call(GETXPID, 0, 0, 0, 0, 0, 0);
+    for (int i = 0; i < 20000; i++)
+        check(call(GETXPID, 0, 0, 0, 0, 0, 0) == pid, "getxpid");
+}
+
+__asm__(".globl _start\n"
+        ".ent _start\n"
+        "_start: br $27, 1f\n"
+        "1: ldgp $29, 0($27)\n"
+        "   mov $30, $16\n"
+        "   jsr $26, begin\n"
+        ".end _start\n");
+
+/* Says again what is typed, a line. */
+static void echo(void)
+{
+    char line[80];
+    s64 length = call(READ, 0, (s64)line, sizeof line, 0, 0, 0);
+    say("init: read ");
+    call(WRITE, 1, (s64)line, length, 0, 0, 0);
+}
+
+/* What the kernel does not know of its command line comes as arguments: `echo`, or `sleep` for three
+   seconds. */
+void begin(const s64 *stack)
+{
+    say("init: started\n");
+    for (s64 i = 1; i < stack[0]; i++) {
+        const char *word = (const char *)stack[1 + i];
+        s64 three[2] = {3, 0};
+        if (word[0] == 'e' && word[1] == 'c')
+            echo();
+        if (word[0] == 's' && word[1] == 'l')
+            call(NANOSLEEP, (s64)three, 0, 0, 0, 0, 0);
+    }
+    calls();
+    memory();
+    processes();
+    arithmetic();
+    say("init: all is well\n");
+    finish();
+}
