@@ -20,6 +20,7 @@ mod profile;
 mod record;
 mod records;
 mod report;
+mod sandbox;
 mod stats;
 mod symbols;
 mod translation;
