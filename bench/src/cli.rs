@@ -270,7 +270,8 @@ pub struct ListArgs {
     axplab run ./hello --with its own --dashes\n  \
     axplab run -L /usr/alpha-linux-gnu --engine interp ./dynamic\n  \
     axplab run --stats -E LANG=C ./sort file\n  \
-    axplab run --gdb :1234 ./crash           then in gdb-multiarch: target remote :1234\n\n\
+    axplab run --gdb :1234 ./crash           then in gdb-multiarch: target remote :1234\n  \
+    axplab run --sandbox --allow-read data --allow-write out ./untrusted\n\n\
     Exit status: the guest's; a guest killed by a signal ends axplab by that signal;\n\
     2 when the program cannot be started.")]
 pub struct RunArgs {
@@ -293,6 +294,19 @@ pub struct RunArgs {
     /// Write these figures to FILE as JSON
     #[arg(long, value_name = "FILE")]
     pub stats_json: Option<PathBuf>,
+    /// Confine the program, and all that it starts, to its own file, the sysroot and what is allowed;
+    /// no files and no network otherwise. Refuses to run where the host's kernel cannot do that
+    #[arg(long, conflicts_with = "stats_json")]
+    pub sandbox: bool,
+    /// In the sandbox: PATH and all below it may be read and executed; may be repeated
+    #[arg(long, value_name = "PATH", requires = "sandbox")]
+    pub allow_read: Vec<PathBuf>,
+    /// In the sandbox: PATH and all below it may also be changed, created and removed
+    #[arg(long, value_name = "PATH", requires = "sandbox")]
+    pub allow_write: Vec<PathBuf>,
+    /// In the sandbox: TCP may be used; UDP, local and all other sockets may not
+    #[arg(long, requires = "sandbox")]
+    pub allow_net: bool,
     /// What to run
     #[command(flatten)]
     pub guest: crate::cli_debug::GuestArgs,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -135,6 +136,9 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
         run_thread(recipe, threads_debugger.get(), vcpu, linux);
     });
     let (linux, vcpu) = load(&opts, Some(runner))?;
+    if let Some(sandbox) = &opts.sandbox {
+        sandbox.enter(&needed(&opts, &linux))?;
+    }
     let window = vcpu.mem.kind().name();
     let process = linux.process().clone();
     let loaded = start.elapsed();
@@ -193,6 +197,16 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
         );
     }
     ended(outcome)
+}
+
+/// What a confined guest reads whatever it is allowed: its own file, its interpreter or the sysroot that
+/// holds it, and for programs that it executes this one.
+fn needed(opts: &RunOptions, linux: &Linux) -> Vec<PathBuf> {
+    let mut all = crate::sandbox::own_files();
+    all.push(opts.program.clone());
+    all.extend(opts.sysroot.clone());
+    all.extend(linux.process().interpreter.clone());
+    all
 }
 
 /// Whether standard error is still the file that it was at the start: a guest may have closed it and

@@ -21,6 +21,7 @@ mod profile;
 mod record;
 mod records;
 mod report;
+mod sandbox;
 mod stats;
 mod symbols;
 mod terminal;

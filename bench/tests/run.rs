@@ -254,3 +254,161 @@ fn figures_are_asked_for_and_count_alike_on_every_engine() {
     }
     assert!(counts[0] > 1000 && counts.iter().all(|&n| n == counts[0]), "{counts:?}");
 }
+
+/// A guest that tries everything, in a folder with a secret, an input and an output.
+fn confined(options: &[&str]) -> Option<(Guest, String)> {
+    let guest = Guest::compile("tests/run/confined.c", "sandbox")?;
+    let at = |name: &str| guest.dir.path().join(name);
+    fs::create_dir(at("in")).unwrap();
+    fs::create_dir(at("out")).unwrap();
+    fs::write(at("secret"), "secret").unwrap();
+    fs::write(at("in/data"), "data").unwrap();
+    std::os::unix::fs::symlink("../secret", at("in/link")).unwrap();
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port().to_string();
+    let output = guest.run(options, &[&port]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs::read(at("secret")).unwrap(), b"secret");
+    assert_eq!(fs::read(at("in/data")).unwrap(), b"data");
+    assert_ne!(fs::metadata(at("secret")).unwrap().permissions().mode() & 0o777, 0o777);
+    Some((guest, text))
+}
+
+fn says(text: &str, what: &str, answer: &str) {
+    assert!(
+        text.lines().any(|line| line == format!("{what} {answer}")),
+        "{what} {answer}:\n{text}"
+    );
+}
+
+#[test]
+fn the_sandbox_gives_nothing_that_was_not_allowed() {
+    for engine in ["interp", "auto"] {
+        let Some((_, text)) = confined(&["--sandbox", "--engine", engine]) else { return };
+        for what in [
+            "reads the secret",
+            "by way of links",
+            "by way of dots",
+            "by /proc",
+            "lists the folder",
+            "reads what is allowed",
+            "writes what is to be read",
+            "creates beside it",
+            "removes it",
+            "truncates the secret",
+            "creates what is allowed",
+            "makes a folder",
+            "its parent's map",
+            "TCP",
+            "TCP over IPv6",
+            "UDP",
+            "UDP over IPv6",
+            "raw",
+            "SCTP",
+            "local",
+            "netlink",
+            "packet",
+            "connects",
+            "serves",
+            "child reads the secret",
+            "child's socket",
+        ] {
+            says(&text, what, "EACCES");
+        }
+        for what in ["changes its mode", "types for the user", "mode of a descriptor"] {
+            says(&text, what, "EPERM");
+        }
+        says(&text, "from a thread", "refused");
+        says(&text, "its own map", "yes");
+        says(&text, "pair", "yes");
+        says(&text, "itself", "42");
+        says(&text, "a host program", "113");
+    }
+}
+
+#[test]
+fn the_sandbox_gives_what_was_allowed_and_no_more() {
+    let options = ["--sandbox", "--allow-read", "in", "--allow-write", "out", "--allow-net"];
+    let programs = ["--allow-read", "/bin", "--allow-read", "/lib", "--allow-read", "/lib64"];
+    let mut all = options.to_vec();
+    all.extend(programs);
+    let Some((_, text)) = confined(&all) else { return };
+    for what in [
+        "reads what is allowed",
+        "creates what is allowed",
+        "makes a folder",
+        "removes what is allowed",
+        "TCP",
+        "TCP over IPv6",
+        "connects",
+        "serves",
+        "pair",
+    ] {
+        says(&text, what, "yes");
+    }
+    for what in [
+        "reads the secret",
+        "by way of links",
+        "by way of dots",
+        "writes what is to be read",
+        "creates beside it",
+        "removes it",
+        "truncates the secret",
+        "UDP",
+        "UDP over IPv6",
+        "raw",
+        "SCTP",
+        "local",
+        "netlink",
+        "packet",
+        "child reads the secret",
+        "child's socket",
+    ] {
+        says(&text, what, "EACCES");
+    }
+    says(&text, "itself", "42");
+    says(&text, "a host program", "0");
+}
+
+#[test]
+fn a_sandbox_that_cannot_be_is_refused() {
+    let guest = Guest::prebuilt("call-recursive");
+    for (options, say) in [
+        (&["--sandbox", "--allow-read", "nowhere"][..], "cannot allow `nowhere`"),
+        (&["--allow-net"], "--sandbox"),
+        (&["--sandbox", "--stats-json", "x"], "--stats-json"),
+    ] {
+        let output = guest.run(options, &[]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(say) && output.stdout.is_empty(), "{errors}");
+    }
+}
+
+/// Run under a filter that takes Landlock away, as an older kernel would.
+#[test]
+fn without_landlock_nothing_runs_unconfined() {
+    let guest = Guest::prebuilt("call-recursive");
+    let none = "import ctypes,os,struct,sys\n\
+        libc=ctypes.CDLL(None)\n\
+        def op(c,t,f,k): return struct.pack('HBBI',c,t,f,k)\n\
+        # Landlock's three calls, 444 to 446, answer ENOSYS.\n\
+        code=op(0x20,0,0,0)+op(0x35,0,2,444)+op(0x25,1,0,446)+op(6,0,0,0x50026)+op(6,0,0,0x7fff0000)\n\
+        buf=ctypes.create_string_buffer(code)\n\
+        prog=struct.pack('HxxxxxxQ',5,ctypes.addressof(buf))\n\
+        assert libc.prctl(38,1,0,0,0)==0\n\
+        assert libc.prctl(22,2,ctypes.create_string_buffer(prog),0,0)==0\n\
+        os.execv(sys.argv[1],sys.argv[1:])\n";
+    if !has("python3", "sandbox without Landlock") {
+        return;
+    }
+    let output = Command::new("python3")
+        .args(["-c", none, AXPLAB, "run", "--sandbox", &guest.name()])
+        .current_dir(guest.dir.path())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("needs Landlock") && output.stdout.is_empty(), "{errors}");
+}

@@ -8,6 +8,7 @@ use axp_jit::auto::Tuning;
 
 use crate::cli::RunArgs;
 use crate::cli_debug::GuestArgs;
+use crate::sandbox::Sandbox;
 use crate::{Outcome, guest};
 
 /// The engines that `--engine` takes.
@@ -37,6 +38,8 @@ pub struct RunOptions {
     pub stats_json: Option<PathBuf>,
     /// Where to wait for a debugger.
     pub gdb: Option<String>,
+    /// What the guest is confined to, if it is.
+    pub sandbox: Option<Sandbox>,
     /// The Alpha program; an existing file, not yet read.
     pub program: PathBuf,
     /// Its arguments from 1 onwards.
@@ -95,6 +98,7 @@ pub fn options_for(guest: &GuestArgs, engine: &str) -> anyhow::Result<RunOptions
         stats: false,
         stats_json: None,
         gdb: None,
+        sandbox: None,
         program,
         args: words.collect(),
     })
@@ -109,12 +113,18 @@ fn options(args: RunArgs) -> anyhow::Result<RunOptions> {
     if let Some(path) = &args.stats_json {
         crate::record::check_writable(path)?;
     }
+    let sandbox = args.sandbox.then_some(Sandbox {
+        read: args.allow_read,
+        write: args.allow_write,
+        net: args.allow_net,
+    });
     Ok(RunOptions {
         tuning,
         argv0: args.argv0,
         stats: args.stats,
         stats_json: args.stats_json,
         gdb: args.gdb,
+        sandbox,
         ..plain
     })
 }
