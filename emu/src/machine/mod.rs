@@ -29,7 +29,7 @@ pub use boot::{BootError, Settings};
 pub use report::{HaltReason, Report};
 
 use crate::cpu::{Exit, Vcpu};
-use crate::engine::{Engine, Environment, Flow, Limit, Outcome};
+use crate::engine::{Answer, Engine, Environment, Flow, Limit, Outcome, Palcode};
 use crate::isa::{Vms, decode};
 use crate::mem::{Access, FaultKind, MemFault, SystemMap};
 use scb::vector;
@@ -87,6 +87,10 @@ pub struct Machine {
     report: Option<Report>,
     counters: Counters,
     sampler: Option<Sampler>,
+    /// When the guest went on, if somebody wants the time by mode.
+    since: Option<Instant>,
+    /// How the machine ended while the engine was asking.
+    ended: Option<Outcome>,
 }
 
 /// Who is told the time of each mode, now and then.
@@ -143,6 +147,8 @@ impl Machine {
             report: None,
             counters: Counters::default(),
             sampler: None,
+            since: None,
+            ended: None,
         }
     }
 
@@ -222,32 +228,51 @@ impl Machine {
                 }
             };
             let (mode, before) = (self.mode(), vcpu.cpu.count);
-            let start = self.sampler.is_some().then(Instant::now);
-            let exit = engine.run(vcpu, slice);
-            let left = start.map(|start| {
-                let now = Instant::now();
-                self.counters.time[mode as usize] += now - start;
-                now
-            });
-            self.counters.instructions[mode as usize] += vcpu.cpu.count - before;
-            let flow = if exit == Exit::Limit {
-                if vcpu.cpu.count >= end {
-                    return Outcome::LimitReached;
-                }
-                self.tick(vcpu)
-            } else {
-                self.handle(vcpu, exit)
+            self.guest_goes_on();
+            let exit = match slice {
+                Limit::None => engine.run_with(vcpu, self),
+                Limit::Count(_) => engine.run(vcpu, slice),
             };
-            if let Some(left) = left {
-                self.counters.time[4] += left.elapsed();
-                self.sample(left);
-            }
+            let left = self.guest_has_stopped(self.mode());
+            self.counters.instructions[mode as usize] += vcpu.cpu.count - before;
+            let flow = match self.ended.take() {
+                Some(outcome) => Flow::Stop(outcome),
+                None if exit == Exit::Limit => {
+                    if vcpu.cpu.count >= end {
+                        return Outcome::LimitReached;
+                    }
+                    self.tick(vcpu)
+                }
+                None => self.handle(vcpu, exit),
+            };
+            self.call_has_ended(left);
             if let Some((start, end)) = self.take_code_change() {
                 engine.invalidate(start, end);
             }
             if let Flow::Stop(outcome) = flow {
                 return outcome;
             }
+        }
+    }
+
+    /// From now on the time is a mode's.
+    fn guest_goes_on(&mut self) {
+        self.since = self.sampler.is_some().then(Instant::now);
+    }
+
+    /// The time since then was that of `mode`.
+    fn guest_has_stopped(&mut self, mode: Mode) -> Option<Instant> {
+        let since = self.since.take()?;
+        let now = Instant::now();
+        self.counters.time[mode as usize] += now - since;
+        Some(now)
+    }
+
+    /// The time since `left` was PALcode's.
+    fn call_has_ended(&mut self, left: Option<Instant>) {
+        if let Some(left) = left {
+            self.counters.time[4] += left.elapsed();
+            self.sample(left);
         }
     }
 
@@ -340,6 +365,23 @@ impl Environment for Machine {
 
     fn take_code_change(&mut self) -> Option<(u64, u64)> {
         self.change.take()
+    }
+}
+
+impl Palcode for Machine {
+    fn answer(&mut self, vcpu: &mut Vcpu, code: u32) -> Answer {
+        let left = self.guest_has_stopped(self.mode());
+        let epoch = vcpu.mem.exec_epoch();
+        let flow = self.handle(vcpu, Exit::CallPal(code));
+        self.call_has_ended(left);
+        if let Flow::Stop(outcome) = flow {
+            self.ended = Some(outcome);
+            return Answer::Look;
+        }
+        self.guest_goes_on();
+        // The engine has to look at its code when it is called again.
+        let changed = self.change.is_some() || vcpu.mem.exec_epoch() != epoch;
+        if changed { Answer::Look } else { Answer::Done }
     }
 }
 

@@ -85,6 +85,7 @@ pub struct Translator<'a, 'f> {
     sig: SigRef,
     helper_sig: SigRef,
     unwind_sig: SigRef,
+    pal_sig: SigRef,
     base: Option<Value>,
     /// Registers that differ from memory at the current point.
     pub(super) dirty: RegSet,
@@ -155,6 +156,9 @@ impl<'a, 'f> Translator<'a, 'f> {
         let helper_sig = b.import_signature(helper);
         let mut unwind = signature();
         unwind.params.truncate(1);
+        let mut pal = signature();
+        pal.params.truncate(2);
+        let pal_sig = b.import_signature(pal);
         let unwind_sig = b.import_signature(unwind);
         let int = std::array::from_fn(|_| b.declare_var(I64));
         let fp = std::array::from_fn(|_| b.declare_var(F64));
@@ -184,6 +188,7 @@ impl<'a, 'f> Translator<'a, 'f> {
             sig,
             helper_sig,
             unwind_sig,
+            pal_sig,
             base: None,
             dirty: abi::arg_set(),
             bounds: facts.bounds_in[0].clone(),
@@ -279,6 +284,11 @@ impl<'a, 'f> Translator<'a, 'f> {
                 self.pc = block.end();
                 self.live = live[block.insns.len()];
                 self.stop(ExitKind::Step, 0);
+            }
+            Term::Pal(code) => {
+                self.pc = block.end();
+                self.live = live[block.insns.len()];
+                self.ask_palcode(code);
             }
             _ => {}
         }
@@ -519,6 +529,15 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.store_word(word::EXIT, kind);
         self.store_registers(self.dirty.intersection(self.live));
         self.unwind();
+    }
+
+    /// Leaves all regions for CALL_PAL at the current pc.
+    fn ask_palcode(&mut self, code: u32) {
+        let next = self.iconst(self.pc.wrapping_add(4) as i64);
+        self.b.ins().store(STATE, next, self.cpu, offset_of!(Cpu, pc) as i32);
+        self.store_registers(self.dirty.intersection(self.live));
+        let (pal, code) = (self.load_word(word::PAL), self.iconst(i64::from(code)));
+        self.b.ins().return_call_indirect(self.pal_sig, pal, &[self.cpu, code]);
     }
 
     /// Leaves after a helper has set an exit: all registers are in memory already.

@@ -26,13 +26,13 @@ mod translated;
 use std::collections::HashMap;
 
 use axp_emu::cpu::{Exit, UnalignedPolicy, Vcpu};
-use axp_emu::engine::{Engine, EngineStats, Limit};
+use axp_emu::engine::{Engine, EngineStats, Limit, Palcode};
 use axp_emu::fp::Fpcr;
 use axp_emu::fp::fpcr::DYN_SHIFT;
 use axp_emu::isa::{Insn, Kind, Opcode, SINK};
 use axp_emu::mem::{SystemMap, WindowKind};
 
-use crate::abi::{ExitKind, axp_jit_enter, word};
+use crate::abi::{ExitKind, axp_jit_enter, axp_jit_pal, word};
 use crate::code::Stack;
 use crate::fault::{self, Zone};
 use crate::fpu;
@@ -92,7 +92,7 @@ impl Opt {
             seen: Seen::default(),
             arrivals: HashMap::new(),
             patience,
-            runtime: Box::new(Runtime { vcpu: std::ptr::null_mut(), pending: None }),
+            runtime: Box::default(),
             epoch: 0,
         })
     }
@@ -161,7 +161,7 @@ impl Opt {
         engine[word::STACK_TOP] = self.stack.top();
         engine[word::COUNT_LIMIT] = end;
         engine[word::WINDOW] = vcpu.mem.limit();
-        engine[word::BASE] = vcpu.mem.host_base();
+        engine[word::PAL] = axp_jit_pal as *const () as u64;
         let mut arrived = true;
         loop {
             if vcpu.cpu.take_poll() {
@@ -182,6 +182,7 @@ impl Opt {
             };
             arrived = true;
             vcpu.cpu.engine[word::MXCSR] = fpu::control(mode.unmasked);
+            vcpu.cpu.engine[word::BASE] = vcpu.mem.host_base();
             let cpu = &raw mut *vcpu.cpu;
             fault::enter(
                 cpu,
@@ -216,6 +217,12 @@ impl Opt {
                     }
                     return Exit::Limit;
                 }
+                Some(ExitKind::Pal) => {
+                    let code = vcpu.cpu.engine[word::RESULT] as u32;
+                    if let Err(exit) = self.runtime.calls.ask(vcpu, code) {
+                        return exit;
+                    }
+                }
                 Some(ExitKind::Pending) => {
                     if let Some(exit) = self.runtime.pending.take() {
                         return exit;
@@ -248,6 +255,14 @@ impl Engine for Opt {
     fn run(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
         let exit = self.run_regions(vcpu, limit);
         self.regions.count_calls(vcpu);
+        exit
+    }
+
+    fn run_with(&mut self, vcpu: &mut Vcpu, palcode: &mut dyn Palcode) -> Exit {
+        // SAFETY: taken back below.
+        unsafe { self.runtime.calls.lend(palcode) };
+        let exit = self.run(vcpu, Limit::None);
+        self.runtime.calls.take_back();
         exit
     }
 
