@@ -54,6 +54,8 @@ pub mod word {
     pub const RESULT: usize = 14;
     /// Where a region goes that ends in CALL_PAL, with the function code as second argument.
     pub const PAL: usize = 24;
+    /// PROBEs that compiled code has left out.
+    pub const ELIDED: usize = 25;
     /// Number of the place at which baseline code was left.
     pub const SITE: usize = 10;
     /// The jump cache that baseline code looks targets up in.

@@ -169,6 +169,9 @@ impl Auto {
     fn run_on(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
         let start = vcpu.cpu.count;
         loop {
+            if vcpu.mem.exec_epoch() != self.epoch {
+                self.prepare(vcpu);
+            }
             let left = match limit {
                 Limit::None => Limit::None,
                 Limit::Count(n) => Limit::Count(n - (vcpu.cpu.count - start)),

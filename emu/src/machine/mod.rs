@@ -9,6 +9,7 @@
 //! * `board`: memory, console, disk; `boot`: loading and the start-up state
 //! * `scb`: faults, traps and interrupts become frames; REI; `interrupt`: what is pending
 //! * `pal`, `ipr`, `context`, `queue`: the calls
+//! * `processors`: several of them, in time or in turns; `line`: what they say to each other
 //! * `report`: what is told when the guest cannot go on
 
 mod board;
@@ -16,7 +17,9 @@ mod boot;
 mod context;
 mod interrupt;
 mod ipr;
+mod line;
 mod pal;
+mod processors;
 mod queue;
 mod report;
 mod scb;
@@ -26,6 +29,7 @@ use std::time::{Duration, Instant};
 
 pub use board::{Board, Console, Disk, DiskError};
 pub use boot::{BootError, Settings};
+pub use processors::MakeEngine;
 pub use report::{HaltReason, Report};
 
 use crate::cpu::{Exit, Vcpu};
@@ -91,6 +95,8 @@ pub struct Machine {
     since: Option<Instant>,
     /// How the machine ended while the engine was asking.
     ended: Option<Outcome>,
+    /// The clock ticks in real time: waiting for an interrupt is sleep.
+    in_time: bool,
 }
 
 /// Who is told the time of each mode, now and then.
@@ -149,6 +155,7 @@ impl Machine {
             sampler: None,
             since: None,
             ended: None,
+            in_time: false,
         }
     }
 
@@ -243,7 +250,10 @@ impl Machine {
                     }
                     self.tick(vcpu)
                 }
-                None => self.handle(vcpu, exit),
+                None => match self.board.line.ended() {
+                    Some(outcome) if exit == Exit::Poll => Flow::Stop(outcome),
+                    _ => self.handle(vcpu, exit),
+                },
             };
             self.call_has_ended(left);
             if let Some((start, end)) = self.take_code_change() {
@@ -357,7 +367,10 @@ impl Environment for Machine {
             }
             Exit::Illegal(word) => self.illegal(vcpu, word),
             Exit::FpDisabled => self.deliver(vcpu, vector::FEN, [0, 0], vcpu.cpu.pc),
-            Exit::Poll => self.deliver_pending(vcpu),
+            Exit::Poll => match self.stuck() {
+                Some(reason) => Err(Trouble::Halt(reason)),
+                None => self.deliver_pending(vcpu),
+            },
             Exit::Limit => Ok(()),
         };
         self.settle(vcpu, done)
@@ -372,7 +385,11 @@ impl Palcode for Machine {
     fn answer(&mut self, vcpu: &mut Vcpu, code: u32) -> Answer {
         let left = self.guest_has_stopped(self.mode());
         let epoch = vcpu.mem.exec_epoch();
-        let flow = self.handle(vcpu, Exit::CallPal(code));
+        let flow = match Vms::from_code(code).and_then(|call| self.change_of_mode(vcpu, call)) {
+            Some(Ok(())) if left.is_none() => return Answer::Done,
+            Some(done) => self.settle(vcpu, done),
+            None => self.handle(vcpu, Exit::CallPal(code)),
+        };
         self.call_has_ended(left);
         if let Flow::Stop(outcome) = flow {
             self.ended = Some(outcome);
@@ -386,6 +403,27 @@ impl Palcode for Machine {
 }
 
 impl Machine {
+    /// CHMx and REI by a shorter way than `handle`: they are what services are made of, and never
+    /// change code.
+    #[inline]
+    fn change_of_mode(&mut self, vcpu: &mut Vcpu, call: Vms) -> Option<Done> {
+        let named = match call {
+            Vms::Rei => None,
+            Vms::Chmk => Some(0),
+            Vms::Chme => Some(1),
+            Vms::Chms => Some(2),
+            Vms::Chmu => Some(3),
+            _ => return None,
+        };
+        self.restart = vcpu.cpu.pc.wrapping_sub(4);
+        self.counters.calls += 1;
+        self.history.push(self.restart, call as u32);
+        Some(match named {
+            Some(mode) => self.change_mode(vcpu, mode),
+            None => self.return_from(vcpu),
+        })
+    }
+
     /// A word that does not execute: a floating-point one without FEN, or OPCDEC.
     fn illegal(&mut self, vcpu: &mut Vcpu, word: u32) -> Done {
         let pc = vcpu.cpu.pc;

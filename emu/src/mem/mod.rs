@@ -13,6 +13,7 @@
 
 mod context;
 mod copy;
+mod doorbell;
 mod executable;
 mod host_fault;
 mod journal;
@@ -30,6 +31,7 @@ mod tests;
 mod user;
 
 pub use context::HostContext;
+pub use doorbell::Doorbell;
 pub use host_fault::{
     HostFault, Resolver, SentHook, install_alt_stack, register_fpe_resolver, register_resolver,
     set_sent_hook,

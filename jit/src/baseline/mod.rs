@@ -452,6 +452,7 @@ impl Baseline {
     /// Enters compiled code and returns what it returned.
     fn enter(&self, vcpu: &mut Vcpu, space: usize, code: u64) -> u64 {
         vcpu.cpu.engine[word::JUMPS] = self.spaces[space].1.jump_cache();
+        vcpu.cpu.engine[word::BASE] = vcpu.mem.host_base();
         vcpu.cpu.engine[word::PLACES] = self.places.as_ptr() as u64;
         vcpu.cpu.engine[word::MXCSR] = fpu::control(self.spaces[space].0.unmasked);
         let cpu = &raw mut *vcpu.cpu;
@@ -523,6 +524,10 @@ impl Baseline {
                     Err(exit) => return Stop::Exit(exit),
                 }
             };
+            // Fetching the code may have shown that the kernel's is not the same everywhere.
+            if mode.translated() && vcpu.mem.exec_epoch() != self.epoch {
+                return Stop::Woken;
+            }
             self.runtime.calls.know(mode, self.spaces[space].1.jump_cache());
             let next = self.enter(vcpu, space, code);
             // PALcode may have changed the mode meanwhile.

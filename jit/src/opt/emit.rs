@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::mem::offset_of;
 
 use super::lower_fp_direct::Fused;
+use super::translated::Proof;
 use crate::abi::{self, ARGS, ExitKind, RESULTS, int_offset, word, word_offset};
 use crate::analysis::{Bounds, Facts};
 use crate::fields::Action;
@@ -42,6 +43,8 @@ pub struct Mode {
     pub space: u32,
     /// PROBE is answered from the translation buffer inline.
     pub inline_probe: bool,
+    /// A PROBE that an earlier one has proved is left out.
+    pub elide_probe: bool,
 }
 
 impl Mode {
@@ -112,6 +115,11 @@ pub struct Translator<'a, 'f> {
     pub(super) checked: Vec<(Value, i64)>,
     /// A compare that the branch at the block's end will emit.
     pub(super) fused: Option<Fused>,
+    /// PROBEs on the way to the current point, and those at the end of each block.
+    pub(super) proofs: Vec<Proof>,
+    proofs_out: Vec<Vec<Proof>>,
+    /// The only block that leads to one.
+    only_pred: Vec<Option<usize>>,
 }
 
 /// Signature of every region (`abi`).
@@ -203,6 +211,9 @@ impl<'a, 'f> Translator<'a, 'f> {
             sums: HashMap::new(),
             checked: Vec::new(),
             fused: None,
+            proofs: Vec::new(),
+            proofs_out: vec![Vec::new(); region.blocks.len()],
+            only_pred: only_predecessors(region),
         };
         t.prologue(entry);
         for i in 0..region.blocks.len() {
@@ -247,6 +258,9 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.dirty = self.facts.dirty_in[i];
         self.bounds = self.facts.bounds_in[i].clone();
         self.compare = None;
+        // In reverse postorder a block's only predecessor, if it has one, comes before.
+        let before = self.only_pred[i].map(|p| self.proofs_out[p].clone());
+        self.proofs = before.unwrap_or_default();
         self.data.clear();
         self.checked.clear();
         self.pc = block.pc;
@@ -275,6 +289,7 @@ impl<'a, 'f> Translator<'a, 'f> {
                 self.dirty = self.dirty.minus(written);
             }
         }
+        self.proofs_out[i] = std::mem::take(&mut self.proofs);
         // Every other terminator is the lowering of the last instruction.
         match block.term {
             Term::Goto(t) if !block.insns.last().is_some_and(region::ends_block) => {
@@ -701,6 +716,18 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.b.ins().call_indirect(self.helper_sig, helper, &[a, b, c, d, f, self.cpu]);
         [self.load_word(word::RESULT), self.load_word(word::RESULT + 1)]
     }
+}
+
+/// For each block, the one that all ways to it come from, if it is one.
+fn only_predecessors(region: &Region) -> Vec<Option<usize>> {
+    let mut preds = vec![Vec::new(); region.blocks.len()];
+    // Whoever enters the region comes to the first block.
+    preds[0].push(usize::MAX);
+    for (i, block) in region.blocks.iter().enumerate() {
+        block.successors().for_each(|s| preds[s].push(i));
+    }
+    let only = |p: Vec<usize>| p.first().copied().filter(|&f| p.len() == 1 && f != usize::MAX);
+    preds.into_iter().map(only).collect()
 }
 
 /// Register numbers of the bits of a set.

@@ -109,6 +109,7 @@ impl Opt {
             dynamic_nearest: vcpu.cpu.fpcr >> DYN_SHIFT & 3 == 2,
             space: vcpu.mem.code_space(),
             inline_probe: vcpu.mem.system().is_some_and(SystemMap::probes_inline),
+            elide_probe: vcpu.mem.system().is_some_and(SystemMap::elides_probes),
             unmasked: !exact_fp && fpu::wanted(&vcpu.cpu),
         }
     }
@@ -149,11 +150,6 @@ impl Opt {
             Limit::Count(n) => vcpu.cpu.count.saturating_add(n),
         };
         self.regions.renew_in_child();
-        let epoch = vcpu.mem.exec_epoch();
-        if epoch != self.epoch {
-            self.epoch = epoch;
-            self.regions.revalidate(vcpu, 0, u64::MAX);
-        }
         self.runtime.vcpu = vcpu;
         let engine = &mut vcpu.cpu.engine;
         engine[word::RUNTIME] = &raw mut *self.runtime as u64;
@@ -170,6 +166,11 @@ impl Opt {
             if mode.counted && vcpu.cpu.count >= end {
                 return Exit::Limit;
             }
+            let epoch = vcpu.mem.exec_epoch();
+            if epoch != self.epoch {
+                self.epoch = epoch;
+                self.regions.revalidate(vcpu, 0, u64::MAX);
+            }
             mode = Opt::mode(vcpu, limit);
             let Some(code) = self.code(vcpu, mode, arrived) else {
                 let next = vcpu.cpu.pc.wrapping_add(4);
@@ -181,6 +182,10 @@ impl Opt {
                 continue;
             };
             arrived = true;
+            // Fetching the code may have shown that the kernel's is not the same everywhere.
+            if mode.translated() && vcpu.mem.exec_epoch() != self.epoch {
+                continue;
+            }
             vcpu.cpu.engine[word::MXCSR] = fpu::control(mode.unmasked);
             vcpu.cpu.engine[word::BASE] = vcpu.mem.host_base();
             let cpu = &raw mut *vcpu.cpu;
