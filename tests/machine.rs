@@ -5,8 +5,8 @@ use axp_emu::machine::HaltReason;
 use axp_emu::mem::{ProbeStrategy, pte};
 use axp_tests::machine::{ALL_RIGHTS, CODE, DATA, RESULTS, Rig, SCB_ARGUMENT, STACKS};
 
-const STRATEGIES: [ProbeStrategy; 3] =
-    [ProbeStrategy::Walk, ProbeStrategy::Inline, ProbeStrategy::Cached];
+const STRATEGIES: [ProbeStrategy; 4] =
+    [ProbeStrategy::Walk, ProbeStrategy::Inline, ProbeStrategy::Cached, ProbeStrategy::Elided];
 
 /// Reports SP, the saved PC and PS, and the current PS; goes back.
 const TELL: &str = "
@@ -287,6 +287,79 @@ fn probe_strategies_agree_while_page_tables_change() {
         rig.strategy = strategy;
         let results = rig.results();
         assert_eq!(results, [1, 0, 0, 1, 1, 1].repeat(40), "{strategy:?}");
+    }
+}
+
+/// Probes of the same bytes one after another, which one may prove and the other leave out - unless
+/// the entry was invalid, whose change demands no invalidate - and in other modes, which it proves not.
+#[test]
+fn probes_that_others_seem_to_prove_see_what_has_changed() {
+    let entry = Rig::pte_address(DATA);
+    let program = format!(
+        "li r9, {entry}
+         ldq r10, 0(r9)
+         li r11, 30
+        again:
+         li r16, {DATA}
+         li r17, 8
+         li r18, 3
+         pal probew
+         out r0
+         pal probew
+         out r0
+         lda r16, 2(r16)
+         li r17, 3
+         pal probew
+         out r0
+         ; One byte more, another direction, an inner mode.
+         li r17, 7
+         pal probew
+         out r0
+         pal prober
+         out r0
+         li r18, 1
+         pal probew
+         out r0
+         ; No user write: what was proved is not any more.
+         li r18, 3
+         li r12, 0x8000
+         bic r10, r12, r13
+         stq r13, 0(r9)
+         pal mtpr_tbis
+         pal probew
+         out r0
+         pal probew
+         out r0
+         li r18, 2
+         pal probew
+         out r0
+         ; Invalid, with rights; then without, which no invalidate tells.
+         li r18, 3
+         bic r10, 1, r13
+         stq r13, 0(r9)
+         pal mtpr_tbis
+         pal probew
+         out r0
+         stq r31, 0(r9)
+         pal probew
+         out r0
+         pal prober
+         out r0
+         stq r13, 0(r9)
+         pal probew
+         out r0
+         stq r10, 0(r9)
+         pal probew
+         out r0
+         subq r11, 1, r11
+         bgt r11, again
+         pal halt"
+    );
+    let once = [1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1];
+    for strategy in STRATEGIES {
+        let mut rig = Rig::new(0, &program);
+        rig.strategy = strategy;
+        assert_eq!(rig.results(), once.repeat(30), "{strategy:?}");
     }
 }
 

@@ -84,7 +84,7 @@ pub struct ProbeArgs {
     /// Engines, separated by commas
     #[arg(long, short, value_name = "LIST", value_delimiter = ',', default_value = "interp,auto")]
     pub engines: Vec<String>,
-    /// How PROBE finds its answers: walk, inline, cached [default: all]
+    /// How PROBE finds its answers: walk, inline, cached, elided [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub probe: Vec<String>,
     /// Runs of each, of which the fastest counts
@@ -108,7 +108,7 @@ pub struct DclArgs {
     /// The engine
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub engine: String,
-    /// How PROBE finds its answers: walk, inline or cached
+    /// How PROBE finds its answers: walk, inline, cached or elided
     #[arg(long, value_name = "NAME", default_value = "inline")]
     pub probe: String,
 }
@@ -129,10 +129,13 @@ pub struct MachineArgs {
     /// Megabytes of memory
     #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=65536))]
     pub memory: u64,
+    /// Processors; the program starts all but the first (CSERVE 13)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=64))]
+    pub processors: usize,
     /// Image of the disk: a number of 512-byte blocks; the machine changes a copy
     #[arg(long, value_name = "FILE")]
     pub disk: Option<PathBuf>,
-    /// How PROBE finds its answers: walk, inline or cached
+    /// How PROBE finds its answers: walk, inline, cached or elided
     #[arg(long, value_name = "NAME", default_value = "inline")]
     pub probe: String,
     /// Numbers that the program can ask the console for
@@ -152,7 +155,7 @@ pub struct ModesArgs {
     /// The engine
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub engine: String,
-    /// How PROBE finds its answers: walk, inline or cached
+    /// How PROBE finds its answers: walk, inline, cached or elided
     #[arg(long, value_name = "NAME", default_value = "inline")]
     pub probe: String,
     /// Rounds of its loop

@@ -17,10 +17,11 @@ use crate::guest;
 pub const PROGRAMS: [&str; 3] = ["getsyi", "chmk", "probe"];
 
 /// The strategies by name.
-pub const STRATEGIES: [(&str, ProbeStrategy); 3] = [
+pub const STRATEGIES: [(&str, ProbeStrategy); 4] = [
     ("walk", ProbeStrategy::Walk),
     ("inline", ProbeStrategy::Inline),
     ("cached", ProbeStrategy::Cached),
+    ("elided", ProbeStrategy::Elided),
 ];
 
 /// How often times by mode are told.
@@ -31,6 +32,9 @@ const DCL: u64 = 3;
 
 /// Index of the word in which compiled code counts the probes that it answers itself.
 const PROBES_WORD: usize = 17;
+
+/// Index of the word in which it counts those that it leaves out.
+const ELIDED_WORD: usize = 25;
 
 /// One run.
 #[derive(Debug, Clone)]
@@ -75,6 +79,8 @@ pub struct Done {
     pub bytes: [u64; 3],
     /// PROBEs that compiled code answered.
     pub inline: u64,
+    /// PROBEs that compiled code left out.
+    pub elided: u64,
     /// The machine's counters.
     pub counters: Counters,
     /// What it wrote to the console.
@@ -87,7 +93,7 @@ pub struct Done {
 pub fn strategy(name: &str) -> anyhow::Result<ProbeStrategy> {
     match STRATEGIES.iter().find(|(known, _)| *known == name) {
         Some((_, strategy)) => Ok(*strategy),
-        None => bail!("unknown strategy `{name}`; choose among walk, inline, cached"),
+        None => bail!("unknown strategy `{name}`; choose among walk, inline, cached, elided"),
     }
 }
 
@@ -132,6 +138,7 @@ pub fn run(job: &Job<'_>) -> anyhow::Result<Done> {
         empty_time: Duration::from_nanos(result(3, 0)),
         bytes,
         inline: vcpu.cpu.engine[PROBES_WORD],
+        elided: vcpu.cpu.engine[ELIDED_WORD],
         counters: machine.counters(),
         output: board.take_output(),
         status,

@@ -240,3 +240,124 @@ fn faults_of_a_procedure_are_told_with_the_line() {
     let (status, _) = dcl(&format!("$ x = \"{}\"\n$ exit 1\n", "a".repeat(5000)));
     assert_eq!(status, Some(0));
 }
+
+#[test]
+fn procedures_know_the_time_run_images_and_handle_errors() {
+    let text = r#"$ set noon
+$ t = f$time()
+$ write sys$output f$length(t), f$extract(2, 1, t), f$extract(11, 1, t), f$extract(20, 1, t)
+$ at = "29-FEB-2024 13:05:09.25"
+$ write sys$output f$cvtime(at)
+$ write sys$output f$cvtime(at, "ABSOLUTE", "DATE"), "|", f$cvtime(at, , "WEEKDAY")
+$ write sys$output f$cvtime("1-JAN-1900", "ABSOLUTE"), "|", f$cvtime(at,"ABSOLUTE","MONTH")
+$ write sys$output f$cvtime(at,,"HOUR"), f$cvtime(at,,"SECOND"), f$cvtime(at,,"HUNDREDTH")
+$ if f$cvtime("TOMORROW") .gts. f$cvtime("TODAY") then write sys$output "later"
+$ if f$cvtime(,,"YEAR") .ges. "2024" then write sys$output "this age"
+$ x = f$cvtime("31-FOO-2024")
+$ run hello
+$ write sys$output $status, " ", $severity
+$ run sys$system:getsyi.exe
+$ run badaddr
+$ write sys$output $status
+$ run nothing
+$ show cpu
+$ set on
+$ on warning then goto handler
+$ x = undefined + 1
+$ write sys$output "not here"
+$ handler:
+$ write sys$output "handled"
+$ on error then write sys$output "an error"
+$ run nothing
+$ write sys$output "goes on"
+$ run nothing
+$ write sys$output "never"
+"#;
+    let (status, output) = dcl(text);
+    let lines: Vec<&str> = output.lines().collect();
+    let expected = [
+        "23- .",
+        "2024-02-29 13:05:09.25",
+        "29-FEB-2024|Thursday",
+        " 1-JAN-1900 00:00:00.00|FEB",
+        "130925",
+        "later",
+        "this age",
+    ];
+    assert_eq!(lines[..expected.len()], expected, "{output}");
+    for part in [
+        "%DCL-W-IVATIME,",
+        "Hello from user mode\n%X00000001 1",
+        "1000 calls of SYS$GETSYIW",
+        "%SYSTEM-F-ACCVIO, access violation\n%X0000000C",
+        "ACTIMAGE, error activating image",
+        "System: AXPLAB",
+        "%DCL-W-UNDSYM,",
+        "handled",
+        "an error\ngoes on",
+    ] {
+        assert!(output.contains(part), "{part}: {output}");
+    }
+    assert!(!output.contains("not here") && !output.contains("never"), "{output}");
+    assert_eq!(status, Some(1));
+}
+
+/// Each processor but the first waits, is started, says who it is, and rings the first, which sleeps
+/// between two interrupts.
+#[test]
+fn processors_start_each_other_and_ring() {
+    let text = "
+start:   br      r10, setup
+clock:   call_pal 0x92
+ring:    lda     r20, 1(r20)
+         call_pal 0x92
+other:   call_pal 0x3f                ; who am I
+         lda     r17, 65(r0)
+         addq    r17, r16, r17
+         lda     r16, 0(r31)
+         call_pal 0x09
+         lda     r16, 0(r31)
+         call_pal 0x0d                ; rings the first
+idle:    call_pal 0x3e
+         br      r31, idle
+setup:   ldah    r9, 2(r31)
+         lda     r16, 16(r31)
+         call_pal 0x17
+         stq     r10, 0x600(r9)
+         lda     r11, 4(r10)
+         stq     r11, 0x610(r9)
+         lda     r16, 12(r31)
+         call_pal 0x09
+         mov     r0, r21              ; processors
+         lda     r22, 1(r31)
+         lda     r20, 0(r31)
+next:    cmplt   r22, r21, r1
+         beq     r1, done
+         lda     r16, 13(r31)
+         mov     r22, r17
+         lda     r18, 12(r10)
+         lda     r19, 32(r31)         ; lower case
+         call_pal 0x09
+         lda     r16, 5(r31)
+         call_pal 0x0f                ; IPL 5
+wait:    cmplt   r20, r22, r1
+         beq     r1, rung
+         call_pal 0x3e
+         br      r31, wait
+rung:    addq    r22, 1, r22
+         br      r31, next
+done:    lda     r16, 2(r31)
+         mov     r20, r17
+         call_pal 0x09";
+    let (_dir, path) = program(text);
+    for engine in ["interp", "auto"] {
+        for (mode, processors) in [(&[][..], "3"), (&["--deterministic", "1000"], "3"), (&[], "1")]
+        {
+            let args = ["machine", &path, "--engine", engine, "--processors", processors];
+            let out = axplab(&[&args[..], mode].concat());
+            let more = processors == "3";
+            assert_eq!(out.status.code(), Some(if more { 2 } else { 0 }), "{engine}: {out:?}");
+            assert_eq!(out.stdout, if more { &b"bc"[..] } else { b"" }, "{engine} {mode:?}");
+        }
+    }
+}

@@ -41,6 +41,11 @@ static u32 subroutine_depth;
 static struct { int active, taken, was; } blocks[DEPTH];
 static u32 block_depth;
 static int running = 1, on_error = 1;
+/* What ON has said: a command, and the least severity that it is for. */
+static u8 on_command[512];
+static u32 on_length, on_severity;
+u64 supervisor_sp;
+extern u64 run_image(u64 number, u64 stack);
 static u64 file_length;
 static i32 status = 1;
 
@@ -55,6 +60,9 @@ static void put(const u8 *text, u32 n)
 {
     chme(RMS_PUT, (u64)text, n, 0, 0, 0, 0);
 }
+
+/* Severities, as $SEVERITY has them; how bad each is. */
+enum { WARNING = 0, SUCCESS = 1, ERROR = 2, INFORMATION = 3, SEVERE = 4 };
 
 /* A message in DCL's form, with the line that it is about. */
 static void fault(const char *ident, const char *what)
@@ -240,6 +248,12 @@ static i32 to_number(const struct value *v)
         i++;
     if (i < v->length && (upper(v->text[i]) == 'T' || upper(v->text[i]) == 'Y'))
         return 1;
+    if (i + 2 < v->length && v->text[i] == '%' && upper(v->text[i + 1]) == 'X') {
+        for (i += 2; i < v->length && is_name(v->text[i]); i++)
+            result = result * 16 + (u32)(is_digit(v->text[i]) ? v->text[i] - '0'
+                                                               : upper(v->text[i]) - 'A' + 10);
+        return (i32)result;
+    }
     if (i < v->length && (v->text[i] == '-' || v->text[i] == '+'))
         negative = v->text[i++] == '-';
     while (i < v->length && is_digit(v->text[i]))
@@ -248,7 +262,23 @@ static i32 to_number(const struct value *v)
 }
 
 static void expression(struct value *v, int level, int depth);
+#include "calendar.h"
 #include "lexical.h"
+
+/* $STATUS as DCL shows it, and $SEVERITY. */
+static int condition(const u8 *word, u32 n, struct value *v)
+{
+    if (same(word, n, "$SEVERITY")) {
+        set_number(v, status & 7);
+        return 1;
+    }
+    if (!same(word, n, "$STATUS"))
+        return 0;
+    set_text(v, (const u8 *)"%X", 2);
+    for (int shift = 28; shift >= 0; shift -= 4)
+        add(v, "0123456789ABCDEF"[(u32)status >> shift & 15]);
+    return 1;
+}
 
 /* A number, string, symbol, function or parenthesis. */
 static void primary(struct value *v, int depth)
@@ -312,7 +342,7 @@ static void primary(struct value *v, int depth)
             lexical(word, n, v, depth);
         } else if ((s = find(word, n)) != 0) {
             copy(v, &s->value);
-        } else {
+        } else if (word[0] != '$' || !condition(word, n, v)) {
             fault("UNDSYM", "undefined symbol - check validity and spelling");
         }
     }
@@ -631,6 +661,28 @@ static void show_symbol(void)
     put(text, k);
 }
 
+static void message(const char *text)
+{
+    u32 n = 0;
+    while (text[n])
+        n++;
+    put((const u8 *)text, n);
+}
+
+static void show_cpu(void)
+{
+    message("System: AXPLAB, Alpha, OpenVMS PALcode");
+    message("");
+    message("CPU ownership sets:");
+    message("   Active           0");
+    message("   Configure        0");
+    message("");
+    message("CPU state sets:");
+    message("   Potential        0");
+    message("   Autostart        0");
+    message("   Failover         None");
+}
+
 static void write_list(void)
 {
     u8 word[NAME];
@@ -652,6 +704,8 @@ static void write_list(void)
 }
 
 static void execute(int depth);
+
+#include "statements.h"
 
 /* IF condition THEN command, or a block. */
 static void if_command(int depth)
@@ -787,6 +841,10 @@ static void execute(int depth)
             fault("INVGOSUB", "RETURN without GOSUB");
         else
             chme(RMS_FIND, subroutines[--subroutine_depth], 0, 0, 0, 0, 0);
+    } else if (same(word, n, "ON")) {
+        on_statement();
+    } else if (means(word, n, "RUN", 1)) {
+        run_command();
     } else if (means(word, n, "WRITE", 3)) {
         write_list();
     } else if (means(word, n, "EXIT", 2)) {
@@ -801,7 +859,7 @@ static void execute(int depth)
         if (means(word, n, "SYMBOL", 2))
             show_symbol();
         else if (means(word, n, "CPU", 2))
-            put((const u8 *)"System: AXPLAB, 1 CPU, active", 29);
+            show_cpu();
         else
             fault("IVKEYW", "unrecognized keyword - check validity and spelling");
     } else if (means(word, n, "SET", 3)) {
@@ -826,7 +884,8 @@ void dcl_main(void)
         take_label();
         take('$');
         execute(0);
+        if (failed)
+            command_failed();
     }
-    (void)on_error;
     chmk(SERVICE_EXIT, status & 1 ? 0 : 1, 0, 0, 0, 0, 0);
 }

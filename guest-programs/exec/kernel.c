@@ -13,13 +13,14 @@
 #define USER_ALL 0xff00UL
 
 extern char exec_start[], exec_end[], dcl_start[], dcl_end[];
-extern void chme_entry(void), dcl_entry(void);
+extern void chme_entry(void), dcl_entry(void), image_ended(void);
+extern void access_violation(void), interrupted(void);
 extern char kernel_start[], kernel_end[], user_start[], user_end[], shared_start[], shared_end[];
 extern void chmk_entry(void), unexpected(void), user_entry(void);
 
 u64 caller_mode;
 static u64 event_flags;
-static u64 memory_size;
+static u64 memory_size, user_stack;
 
 /* CSERVE: the machine's console. */
 static u64 console(u64 function, u64 a, u64 b, u64 c)
@@ -167,12 +168,25 @@ static u64 service_write_text(SERVICE_ARGS)
     return console(7, a, b, 0);
 }
 
+static u64 service_calendar(SERVICE_ARGS)
+{
+    (void)a, (void)b, (void)c, (void)d, (void)e, (void)f;
+    return console(11, 0, 0, 0);
+}
+
+/* Where the stack of an image starts. */
+static u64 service_user_stack(SERVICE_ARGS)
+{
+    (void)a, (void)b, (void)c, (void)d, (void)e, (void)f;
+    return user_stack;
+}
+
 extern u64 service_none(SERVICE_ARGS);
 
 u64 (*const services[SERVICES])(SERVICE_ARGS) = {
     get_items,      get_items,   service_exit, service_time,
     service_result, service_put, service_none, service_parameter,
-    service_read_blocks, service_write_text,
+    service_read_blocks, service_write_text, service_calendar, service_user_stack,
 };
 
 static u64 *page_at(u64 *next)
@@ -211,12 +225,15 @@ u64 kernel_main(u64 memory, u64 free)
     }
     scb[0x480 / 8] = (u64)chmk_entry;
     scb[0x490 / 8] = (u64)chme_entry;
+    scb[0x4a0 / 8] = (u64)image_ended;
+    scb[0x600 / 8] = scb[0x610 / 8] = (u64)interrupted;
+    scb[0x80 / 8] = scb[0x90 / 8] = (u64)access_violation;
     for (int mode = 0; mode < 4; mode++) {
         /* A stack of 16 pages for each mode, writable from it inwards. */
         u64 base = next;
         for (int i = 0; i < 16; i++)
             page_at(&next);
-        stacks[mode] = next;
+        stacks[mode] = user_stack = next;
         map(l2, base, next, 0x1100UL * ((2UL << mode) - 1));
     }
     map(l2, first, (u64)context + PAGE, KERNEL_ONLY);

@@ -143,8 +143,13 @@ static void lexical(const u8 *word, u32 n, struct value *v, int depth)
         fault("EXPSYN", "invalid expression syntax - check operators and operands");
         return;
     }
-    if (same(word, n, "F$TIME")) {
-        fault("NOTIMP", "the machine keeps no calendar");
+    if (same(word, n, "F$TIME") || same(word, n, "F$CVTIME")) {
+        if (n == 6)
+            time_function(v);
+        else
+            convert_time(v, depth);
+        if (!failed && !take(')'))
+            fault("EXPSYN", "invalid expression syntax - check operators and operands");
         return;
     }
     argument(v, 1, depth);

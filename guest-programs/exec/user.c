@@ -105,3 +105,30 @@ void user_main(void)
     service(SERVICE_RESULT, RESULT_EMPTY, nanoseconds() - start, 0, 0, 0, 0);
     service(SERVICE_EXIT, 0, 0, 0, 0, 0, 0);
 }
+
+static void say(const char *text)
+{
+    u64 n = 0;
+    while (text[n])
+        n++;
+    service(SERVICE_WRITE_TEXT, (u64)text, n, 0, 0, 0, 0);
+}
+
+/* The images that RUN starts from the command interpreter; what they return becomes $STATUS. */
+u64 image_main(u64 number)
+{
+    switch (number) {
+    case IMAGE_GETSYI:
+        getsyi_loop(1000);
+        say("1000 calls of SYS$GETSYIW\n");
+        return SS_NORMAL;
+    case IMAGE_HELLO:
+        say("Hello from user mode\n");
+        return SS_NORMAL;
+    case IMAGE_BADADDR:
+        /* Not a page of this mode. */
+        return *(volatile u64 *)0x8000000;
+    default:
+        return SS_BADPARAM;
+    }
+}

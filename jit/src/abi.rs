@@ -52,6 +52,10 @@ pub mod word {
     pub const FAULT_WRITE: usize = 9;
     /// The two results of a host function that compiled code called.
     pub const RESULT: usize = 14;
+    /// Where a region goes that ends in CALL_PAL, with the function code as second argument.
+    pub const PAL: usize = 24;
+    /// PROBEs that compiled code has left out.
+    pub const ELIDED: usize = 25;
     /// Number of the place at which baseline code was left.
     pub const SITE: usize = 10;
     /// The jump cache that baseline code looks targets up in.
@@ -96,13 +100,17 @@ pub enum ExitKind {
     Link = 6,
     /// Baseline code met an entry whose heat has run out.
     Hot = 7,
+    /// A region ended in CALL_PAL; its function code is the first word of the results.
+    Pal = 8,
 }
 
 impl ExitKind {
     /// The kind with this number.
     pub fn from_word(word: u64) -> Option<ExitKind> {
         use ExitKind::*;
-        [Poll, Step, Pending, HostFault, Count, Link, Hot].into_iter().find(|k| *k as u64 == word)
+        [Poll, Step, Pending, HostFault, Count, Link, Hot, Pal]
+            .into_iter()
+            .find(|k| *k as u64 == word)
     }
 }
 
@@ -184,6 +192,10 @@ global_asm!(
     "pop rbx",
     "pop rbp",
     "ret",
+    ".globl axp_jit_pal",
+    "axp_jit_pal:",
+    "mov [rdi + {result}], rsi",
+    "mov qword ptr [rdi + {exit}], {pal}",
     ".globl axp_jit_unwind",
     "axp_jit_unwind:",
     "mov qword ptr [rdi + {site}], {region}",
@@ -197,6 +209,9 @@ global_asm!(
     site = const word_offset(word::SITE),
     region = const REGION_SITE,
     mxcsr = const word_offset(word::MXCSR),
+    result = const word_offset(word::RESULT),
+    exit = const word_offset(word::EXIT),
+    pal = const ExitKind::Pal as u64,
 );
 
 // Host functions are called through `axp_jit_helper`, which takes the function in R8 and the Cpu
@@ -252,6 +267,8 @@ unsafe extern "C" {
     pub fn axp_jit_enter(cpu: *mut Cpu, code: *const u8) -> u64;
     /// Leaves all regions with [`STOPPED`]: RDI is the [`Cpu`] pointer. Never called, only jumped to.
     pub fn axp_jit_unwind();
+    /// As `axp_jit_unwind`, for [`ExitKind::Pal`] with the function code in RSI.
+    pub fn axp_jit_pal();
     /// Calls the host function in R8 and keeps all registers. Called by regions.
     pub fn axp_jit_helper();
 }

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use axp_emu::cpu::{Exit, Vcpu};
-use axp_emu::engine::{Engine, EngineStats, Limit};
+use axp_emu::engine::{Engine, EngineStats, Limit, Palcode};
 
 use crate::baseline::{Baseline, Stop};
 use crate::opt::{Answer, CompileError, Mode, REGION_LIMIT, Regions, Wish};
@@ -214,6 +214,9 @@ impl Auto {
     fn run_on(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
         let start = vcpu.cpu.count;
         loop {
+            if vcpu.mem.exec_epoch() != self.epoch {
+                self.prepare(vcpu);
+            }
             let left = match limit {
                 Limit::None => Limit::None,
                 Limit::Count(n) => Limit::Count(n - (vcpu.cpu.count - start)),
@@ -254,6 +257,14 @@ impl Engine for Auto {
             self.regions.listen(None);
         }
         self.regions.count_calls(vcpu);
+        exit
+    }
+
+    fn run_with(&mut self, vcpu: &mut Vcpu, palcode: &mut dyn Palcode) -> Exit {
+        // SAFETY: taken back below.
+        unsafe { self.baseline.lend(palcode) };
+        let exit = self.run(vcpu, Limit::None);
+        self.baseline.take_back();
         exit
     }
 

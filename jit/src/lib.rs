@@ -10,6 +10,7 @@
 //! * [`baseline`], [`opt`], [`auto`]: the engines
 //! * [`profile`]: sampling, and which host code is whose
 //! * `runtime`, `fault`, `fpu`: what compiled code calls, and what happens when it faults
+//! * `palcode`: CALL_PAL of the privileged machine, answered without leaving
 //! * `seen`: which code has been executed
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
@@ -25,6 +26,7 @@ mod fault;
 mod fields;
 mod fpu;
 pub mod opt;
+mod palcode;
 pub mod profile;
 pub mod region;
 mod runtime;

@@ -12,6 +12,7 @@ use axp_emu::isa::{Insn, Kind, Opcode, RegSet, Vms, ZERO, decode};
 use axp_emu::mem::{AddressSpace, PAGE_SIZE};
 
 use crate::divide::{self, Division};
+use crate::palcode;
 
 /// Where an edge of the control-flow graph leads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +49,9 @@ pub enum Term {
     /// The instruction after the block, at [`Block::end`], is left to the interpreter: it always
     /// stops the engine (CALL_PAL, an illegal instruction, a page that cannot be fetched).
     Stop,
+    /// After the block stands CALL_PAL with this function code, for which PALcode is asked
+    /// (`palcode`); where it leads nobody knows.
+    Pal(u32),
 }
 
 /// A basic block of a region.
@@ -95,7 +99,7 @@ impl Block {
         match self.term {
             Term::Goto(t) => out(t),
             Term::Cond { taken, fall } => out(taken) || out(fall),
-            Term::Call { .. } | Term::Ret | Term::Jump | Term::Stop => true,
+            Term::Call { .. } | Term::Ret | Term::Jump | Term::Stop | Term::Pal(_) => true,
         }
     }
 
@@ -104,7 +108,7 @@ impl Block {
         let (a, b) = match self.term {
             Term::Goto(t) | Term::Call { ret: t, .. } => (Some(t), None),
             Term::Cond { taken, fall } => (Some(taken), Some(fall)),
-            Term::Ret | Term::Jump | Term::Stop => (None, None),
+            Term::Ret | Term::Jump | Term::Stop | Term::Pal(_) => (None, None),
         };
         [a, b].into_iter().flatten().filter_map(|t| match t {
             Target::Block(b) => Some(b),
@@ -172,7 +176,7 @@ impl Region {
             Term::Goto(to) => [out(to), None],
             Term::Cond { taken, fall } => [out(taken), out(fall)],
             Term::Call { callee, ret } => [callee, out(ret)],
-            Term::Ret | Term::Jump | Term::Stop => [None, None],
+            Term::Ret | Term::Jump | Term::Stop | Term::Pal(_) => [None, None],
         };
         self.blocks.iter().flat_map(move |b| of(b.term)).flatten()
     }
@@ -187,7 +191,8 @@ impl Region {
 
     /// Address ranges of guest code that the region was made from.
     pub fn ranges(&self) -> Vec<(u64, u64)> {
-        let mut all: Vec<_> = self.blocks.iter().map(|b| (b.pc, b.end())).collect();
+        let end = |b: &Block| b.end() + if let Term::Pal(_) = b.term { 4 } else { 0 };
+        let mut all: Vec<_> = self.blocks.iter().map(|b| (b.pc, end(b))).collect();
         all.extend(self.blocks.iter().filter_map(|b| b.division).flat_map(|d| d.ranges));
         all.sort_unstable();
         let mut merged: Vec<(u64, u64)> = Vec::new();
@@ -230,6 +235,8 @@ enum Found {
     Insn(Insn, Flow),
     /// The interpreter has to look at this address.
     Stop,
+    /// PALcode has.
+    Pal(u32),
 }
 
 /// Where control goes from an instruction.
@@ -299,7 +306,8 @@ pub fn select(
         let mut pc = start;
         while !s.found.contains_key(&(context, pc)) && count < limit {
             let Some(insn) = s.decode(pc) else {
-                s.found.insert((context, pc), Found::Stop);
+                let stop = s.pal_call(pc).map_or(Found::Stop, Found::Pal);
+                s.found.insert((context, pc), stop);
                 break;
             };
             count += 1;
@@ -329,6 +337,13 @@ impl Selector<'_> {
     fn decode(&mut self, pc: u64) -> Option<Insn> {
         let insn = self.fetcher.word(pc).and_then(decode)?;
         (self.dialect.has(&insn) && !stops(&insn, self.vcpu)).then_some(insn)
+    }
+
+    /// The function code of a call at `pc` for which compiled code asks PALcode.
+    fn pal_call(&mut self, pc: u64) -> Option<u32> {
+        let insn = self.fetcher.word(pc).and_then(decode)?;
+        let asks = insn.op == Opcode::CallPal && palcode::asks(self.vcpu);
+        asks.then_some(insn.imm as u32)
     }
 
     fn lead(&mut self, to: Place) {
@@ -529,6 +544,7 @@ fn build(entry: Place, found: &BTreeMap<Place, Found>, leaders: &BTreeSet<Place>
                     }
                 }
                 Some(Found::Stop) => break Term::Stop,
+                Some(&Found::Pal(code)) => break Term::Pal(code),
                 None => break Term::Goto(Target::Out(pc)),
             }
         };

@@ -12,6 +12,7 @@ use axp_emu::sem::{byte, count, int, logic, mvi};
 
 use crate::abi::{ExitKind, word};
 use crate::code::CodeTable;
+use crate::palcode::Calls;
 
 /// Host function for a two-operand integer instruction without a trap.
 pub type AluThunk = extern "C" fn(u64, u64) -> u64;
@@ -73,6 +74,14 @@ pub struct Runtime {
     pub vcpu: *mut Vcpu,
     /// Exit that a helper has met, for [`ExitKind::Pending`].
     pub pending: Option<Exit>,
+    /// Whom to ask about CALL_PAL.
+    pub calls: Calls,
+}
+
+impl Default for Runtime {
+    fn default() -> Self {
+        Runtime { vcpu: std::ptr::null_mut(), pending: None, calls: Calls::default() }
+    }
 }
 
 /// Executes `insn`, which stands at `cpu.pc`, as the interpreter does; registers are in memory.

@@ -252,18 +252,19 @@ impl Rig {
                 break;
             }
         }
-        let length = (vcpu.cpu.r[15].saturating_sub(RESULTS) / 8).min(1000);
-        let results =
-            (0..length).map(|i| physical.quadword(RESULTS + 8 * i).unwrap_or(0)).collect();
-        let ran = Ran {
-            results,
-            reason: machine.report().map(|r| r.reason.clone()),
-            report: machine.report().map(ToString::to_string).unwrap_or_default(),
-        };
-        (ran, trace)
+        (ran(&machine, &vcpu, &physical), trace)
     }
 
-    /// Runs on every engine; they must agree after every event.
+    /// Runs on one engine as it runs when nobody counts: it asks for PALcode itself. Also gives the
+    /// state at the end.
+    fn run_freely(&self, engine: &mut dyn Engine) -> (Ran, String) {
+        let (mut machine, mut vcpu, physical) = self.build();
+        machine.run(engine, &mut vcpu, None, u64::MAX);
+        let state = format!("{:x} {:x?} {}", vcpu.cpu.pc, &vcpu.cpu.r[..31], machine.snapshot());
+        (ran(&machine, &vcpu, &physical), state)
+    }
+
+    /// Runs on every engine; they must agree after every event, and at the end when nobody counts.
     pub fn run(&self) -> Ran {
         let mut first: Option<(Ran, Vec<String>)> = None;
         for engine in ENGINES {
@@ -279,7 +280,17 @@ impl Rig {
                 }
             }
         }
-        first.expect("there are engines").0
+        let ran = first.expect("there are engines").0;
+        if ran.reason.is_some() {
+            let mut first: Option<String> = None;
+            for engine in ENGINES {
+                let (free, state) = self.run_freely(&mut *(engine.make)());
+                assert_eq!(free, ran, "{} uncounted", engine.name);
+                let first = first.get_or_insert_with(|| state.clone());
+                assert_eq!(&state, first, "{} uncounted", engine.name);
+            }
+        }
+        ran
     }
 
     /// Runs on every engine to a HALT; what the program put out.
@@ -287,5 +298,15 @@ impl Rig {
         let ran = self.run();
         assert_eq!(ran.reason, Some(HaltReason::Halted), "{}", ran.report);
         ran.results
+    }
+}
+
+fn ran(machine: &Machine, vcpu: &Vcpu, physical: &Physical) -> Ran {
+    let length = (vcpu.cpu.r[15].saturating_sub(RESULTS) / 8).min(1000);
+    let results = (0..length).map(|i| physical.quadword(RESULTS + 8 * i).unwrap_or(0)).collect();
+    Ran {
+        results,
+        reason: machine.report().map(|r| r.reason.clone()),
+        report: machine.report().map(ToString::to_string).unwrap_or_default(),
     }
 }

@@ -21,7 +21,9 @@ const START: u64 = 0x1_0000;
 /// Runs the command.
 pub fn machine(args: MachineArgs) -> anyhow::Result<Outcome> {
     let probe = strategy(&args.probe)?;
-    let mut engine = guest::engine(&args.engine)?(Tuning::default())?;
+    let engine = guest::engine(&args.engine)?;
+    drop(engine(Tuning::default())?);
+    let make = || engine(Tuning::default()).ok();
     let path = args.program.display();
     let bytes = std::fs::read(&args.program).with_context(|| format!("cannot read `{path}`"))?;
     if bytes.is_empty() {
@@ -37,7 +39,8 @@ pub fn machine(args: MachineArgs) -> anyhow::Result<Outcome> {
         None => Disk::default(),
     };
     let console = std::fs::File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
-    let board = Arc::new(Board::new(Console::File(console), disk, &args.parameters));
+    let board = Board::new(Console::File(console), disk, &args.parameters);
+    let board = Arc::new(board.with_processors(args.processors));
     if !std::io::stdin().is_terminal() {
         let mut text = Vec::new();
         std::io::Read::read_to_end(&mut std::io::stdin(), &mut text)?;
@@ -45,7 +48,11 @@ pub fn machine(args: MachineArgs) -> anyhow::Result<Outcome> {
     }
     let settings = Settings { memory: args.memory << 20, probe, ..Settings::default() };
     let (mut machine, mut vcpu) = Machine::boot(&image, board, &settings)?;
-    let outcome = machine.run(&mut *engine, &mut vcpu, args.deterministic, u64::MAX);
+    let outcome = match args.deterministic {
+        Some(quantum) => machine.run_in_turns(&mut vcpu, &make, &settings, quantum),
+        None => machine.run_in_time(&mut vcpu, &make, &settings),
+    };
+    let outcome = outcome.context("no engine for a processor")?;
     if let Some(report) = machine.report() {
         eprintln!("axplab: {report}");
     }

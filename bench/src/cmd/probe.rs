@@ -268,6 +268,7 @@ fn record_of(args: &ProbeArgs, lines: &[Line]) -> Record {
                 ("bytes_walked".into(), metric("bytes", bytes[0] as f64)),
                 ("bytes_by_buffer".into(), metric("bytes", bytes[1] as f64)),
                 ("bytes_by_stash".into(), metric("bytes", bytes[2] as f64)),
+                ("probes_elided".into(), metric("probes", line.best.elided as f64)),
                 ("probes_inline".into(), metric("probes", line.best.inline as f64)),
             ]),
             artifact_sha256: Some(axp_guests::sha256_hex(axp_guests::EXECUTIVE)),

@@ -39,7 +39,7 @@ pub struct Cpu {
     pub count: u64,
     /// Words that the running engine keeps beside the registers, so that its host code reaches
     /// them from the same pointer. Their meaning is the engine's own.
-    pub engine: [u64; 24],
+    pub engine: [u64; 28],
     /// The other quadword of the 16-byte lock range, as LDx_L read it.
     pub lock_other: u64,
 }
@@ -58,7 +58,7 @@ impl Default for Cpu {
             lock_value: 0,
             intr_flag: 0,
             count: 0,
-            engine: [0; 24],
+            engine: [0; 28],
             lock_other: 0,
         }
     }

@@ -32,6 +32,13 @@ pub trait Engine {
     /// Runs `vcpu` from `cpu.pc` until a guest event; see [`Exit`] for the state at each.
     fn run(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit;
 
+    /// As `run` without a limit, with somebody to ask about CALL_PAL: an engine that can goes on behind
+    /// the calls that `palcode` performs, in whatever mode they lead to.
+    fn run_with(&mut self, vcpu: &mut Vcpu, palcode: &mut dyn Palcode) -> Exit {
+        let _ = palcode;
+        self.run(vcpu, Limit::None)
+    }
+
     /// Drops translations of guest code in `[start, end)`, or revalidates them: the guest has
     /// executed IMB, or its mappings changed.
     fn invalidate(&mut self, start: u64, end: u64);
@@ -76,6 +83,23 @@ impl Add for EngineStats {
             by_call: self.by_call + other.by_call,
         }
     }
+}
+
+/// What became of a CALL_PAL that an engine put to a [`Palcode`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// Performed: the guest goes on at `cpu.pc`.
+    Done,
+    /// Performed, but whoever called the engine has to look: it returns [`Exit::Poll`].
+    Look,
+    /// Not performed: the engine returns [`Exit::CallPal`].
+    Leave,
+}
+
+/// Performs CALL_PAL in the midst of compiled code, so that a change of mode need not leave the engine.
+pub trait Palcode {
+    /// Performs the call with this function code; `cpu.pc` is the instruction after it.
+    fn answer(&mut self, vcpu: &mut Vcpu, code: u32) -> Answer;
 }
 
 /// A personality: answers what a processor cannot do itself.

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
+use super::line::Lines;
 use crate::mem::Physical;
 
 /// Functions of CSERVE, in R16.
@@ -32,7 +33,17 @@ pub mod service {
     pub const PARAMETER: u64 = 9;
     /// Reports value R18 as result number R17 to whoever started the machine.
     pub const RESULT: u64 = 10;
+    /// The time of day, in units of 100 ns since 17 November 1858.
+    pub const CALENDAR: u64 = 11;
+    /// Number of processors.
+    pub const PROCESSORS: u64 = 12;
+    /// Starts processor R17 at physical address R18 with R19 in its R16; 1 if there is one that has not
+    /// been started.
+    pub const START: u64 = 13;
 }
+
+/// 1 January 1970 in units of 100 ns since 17 November 1858: 40587 days.
+pub(super) const CALENDAR_OF_1970: u64 = 40_587 * 864_000_000_000;
 
 /// Bytes of a disk block.
 const BLOCK: u64 = 512;
@@ -99,6 +110,7 @@ pub struct Board {
     disk: Mutex<Disk>,
     /// Interprocessor interrupts, a bit for each processor.
     ipis: AtomicU64,
+    pub(super) line: Lines,
     start: Instant,
     parameters: Vec<u64>,
     results: Mutex<Vec<(u64, u64)>>,
@@ -117,10 +129,22 @@ impl Board {
             input: Mutex::default(),
             disk: Mutex::new(disk),
             ipis: AtomicU64::new(0),
+            line: Lines::new(1),
             start: Instant::now(),
             parameters: parameters.to_vec(),
             results: Mutex::default(),
         }
+    }
+
+    /// The same for so many processors, 1 to 64.
+    pub fn with_processors(mut self, count: usize) -> Self {
+        self.line = Lines::new(count.clamp(1, 64));
+        self
+    }
+
+    /// Number of processors.
+    pub fn processors(&self) -> usize {
+        self.line.count()
     }
 
     /// Console output that was kept.
@@ -187,12 +211,24 @@ impl Board {
 
     pub(super) fn post_ipi(&self, whom: u64) {
         self.ipis.fetch_or(1 << (whom & 63), Ordering::AcqRel);
+        self.line.call(whom & 63);
+    }
+
+    /// Whether processor `whom` has been asked for attention.
+    pub(super) fn has_ipi(&self, whom: u64) -> bool {
+        self.ipis.load(Ordering::Acquire) & 1 << (whom & 63) != 0
     }
 
     pub(super) fn take_ipi(&self, whom: u64) -> bool {
         let bit = 1 << (whom & 63);
         self.ipis.load(Ordering::Relaxed) & bit != 0
             && self.ipis.fetch_and(!bit, Ordering::AcqRel) & bit != 0
+    }
+
+    /// The time of day as VMS keeps it.
+    pub(super) fn calendar(&self) -> u64 {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        CALENDAR_OF_1970 + (now.as_nanos() / 100) as u64
     }
 
     pub(super) fn nanoseconds(&self) -> u64 {

@@ -27,12 +27,28 @@ impl Machine {
     pub fn tick(&mut self, vcpu: &mut Vcpu) -> Flow {
         self.pending.clock = true;
         self.pending.missed += 1;
-        if self.pending.missed > STUCK_TICKS && self.ipr.clock_used {
-            return self.halt(vcpu, HaltReason::Stuck(self.ipl()));
+        if let Some(reason) = self.stuck() {
+            return self.halt(vcpu, reason);
         }
         self.restart = vcpu.cpu.pc;
         let done = self.deliver_pending(vcpu);
         self.settle(vcpu, done)
+    }
+
+    /// Whether the guest has left the clock's interrupts undelivered for long.
+    pub(super) fn stuck(&self) -> Option<HaltReason> {
+        let stuck = self.pending.missed > STUCK_TICKS && self.ipr.clock_used;
+        stuck.then(|| HaltReason::Stuck(self.ipl()))
+    }
+
+    /// WTINT: sleeps until there is an interrupt to deliver, where the clock ticks in real time.
+    pub(super) fn wait_for_interrupt(&mut self, vcpu: &mut Vcpu) -> Done {
+        vcpu.cpu.r[0] = 0;
+        if self.in_time && !self.pending.clock && !self.pending.ipi && self.ipr.sisr == 0 {
+            let (board, whami) = (&self.board, self.whami);
+            board.line.sleep(whami, || board.has_ipi(whami));
+        }
+        self.deliver_pending(vcpu)
     }
 
     /// Another processor asks for attention.
@@ -44,6 +60,10 @@ impl Machine {
     pub(super) fn deliver_pending(&mut self, vcpu: &mut Vcpu) -> Done {
         if self.board.take_ipi(self.whami) {
             self.pending.ipi = true;
+        }
+        if self.board.line.take_tick(self.whami) {
+            self.pending.clock = true;
+            self.pending.missed += 1;
         }
         let ipl = self.ipl();
         let software = u64::from(63 - (self.ipr.sisr | 1).leading_zeros());

@@ -9,6 +9,7 @@
 //! * `board`: memory, console, disk; `boot`: loading and the start-up state
 //! * `scb`: faults, traps and interrupts become frames; REI; `interrupt`: what is pending
 //! * `pal`, `ipr`, `context`, `queue`: the calls
+//! * `processors`: several of them, in time or in turns; `line`: what they say to each other
 //! * `report`: what is told when the guest cannot go on
 //! * `osf`: processors with OSF/1 PALcode; `platform`: the system around them, for Linux
 
@@ -17,9 +18,11 @@ mod boot;
 mod context;
 mod interrupt;
 mod ipr;
+mod line;
 pub mod osf;
 mod pal;
 pub mod platform;
+mod processors;
 mod queue;
 mod report;
 mod scb;
@@ -29,10 +32,11 @@ use std::time::{Duration, Instant};
 
 pub use board::{Board, Console, Disk, DiskError};
 pub use boot::{BootError, Settings};
+pub use processors::MakeEngine;
 pub use report::{HaltReason, Report};
 
 use crate::cpu::{Exit, Vcpu};
-use crate::engine::{Engine, Environment, Flow, Limit, Outcome};
+use crate::engine::{Answer, Engine, Environment, Flow, Limit, Outcome, Palcode};
 use crate::isa::{Vms, decode};
 use crate::mem::{Access, FaultKind, MemFault, SystemMap};
 use scb::vector;
@@ -90,6 +94,12 @@ pub struct Machine {
     report: Option<Report>,
     counters: Counters,
     sampler: Option<Sampler>,
+    /// When the guest went on, if somebody wants the time by mode.
+    since: Option<Instant>,
+    /// How the machine ended while the engine was asking.
+    ended: Option<Outcome>,
+    /// The clock ticks in real time: waiting for an interrupt is sleep.
+    in_time: bool,
 }
 
 /// Who is told the time of each mode, now and then.
@@ -146,6 +156,9 @@ impl Machine {
             report: None,
             counters: Counters::default(),
             sampler: None,
+            since: None,
+            ended: None,
+            in_time: false,
         }
     }
 
@@ -225,32 +238,54 @@ impl Machine {
                 }
             };
             let (mode, before) = (self.mode(), vcpu.cpu.count);
-            let start = self.sampler.is_some().then(Instant::now);
-            let exit = engine.run(vcpu, slice);
-            let left = start.map(|start| {
-                let now = Instant::now();
-                self.counters.time[mode as usize] += now - start;
-                now
-            });
-            self.counters.instructions[mode as usize] += vcpu.cpu.count - before;
-            let flow = if exit == Exit::Limit {
-                if vcpu.cpu.count >= end {
-                    return Outcome::LimitReached;
-                }
-                self.tick(vcpu)
-            } else {
-                self.handle(vcpu, exit)
+            self.guest_goes_on();
+            let exit = match slice {
+                Limit::None => engine.run_with(vcpu, self),
+                Limit::Count(_) => engine.run(vcpu, slice),
             };
-            if let Some(left) = left {
-                self.counters.time[4] += left.elapsed();
-                self.sample(left);
-            }
+            let left = self.guest_has_stopped(self.mode());
+            self.counters.instructions[mode as usize] += vcpu.cpu.count - before;
+            let flow = match self.ended.take() {
+                Some(outcome) => Flow::Stop(outcome),
+                None if exit == Exit::Limit => {
+                    if vcpu.cpu.count >= end {
+                        return Outcome::LimitReached;
+                    }
+                    self.tick(vcpu)
+                }
+                None => match self.board.line.ended() {
+                    Some(outcome) if exit == Exit::Poll => Flow::Stop(outcome),
+                    _ => self.handle(vcpu, exit),
+                },
+            };
+            self.call_has_ended(left);
             if let Some((start, end)) = self.take_code_change() {
                 engine.invalidate(start, end);
             }
             if let Flow::Stop(outcome) = flow {
                 return outcome;
             }
+        }
+    }
+
+    /// From now on the time is a mode's.
+    fn guest_goes_on(&mut self) {
+        self.since = self.sampler.is_some().then(Instant::now);
+    }
+
+    /// The time since then was that of `mode`.
+    fn guest_has_stopped(&mut self, mode: Mode) -> Option<Instant> {
+        let since = self.since.take()?;
+        let now = Instant::now();
+        self.counters.time[mode as usize] += now - since;
+        Some(now)
+    }
+
+    /// The time since `left` was PALcode's.
+    fn call_has_ended(&mut self, left: Option<Instant>) {
+        if let Some(left) = left {
+            self.counters.time[4] += left.elapsed();
+            self.sample(left);
         }
     }
 
@@ -335,7 +370,10 @@ impl Environment for Machine {
             }
             Exit::Illegal(word) => self.illegal(vcpu, word),
             Exit::FpDisabled => self.deliver(vcpu, vector::FEN, [0, 0], vcpu.cpu.pc),
-            Exit::Poll => self.deliver_pending(vcpu),
+            Exit::Poll => match self.stuck() {
+                Some(reason) => Err(Trouble::Halt(reason)),
+                None => self.deliver_pending(vcpu),
+            },
             Exit::Limit => Ok(()),
         };
         self.settle(vcpu, done)
@@ -346,7 +384,49 @@ impl Environment for Machine {
     }
 }
 
+impl Palcode for Machine {
+    fn answer(&mut self, vcpu: &mut Vcpu, code: u32) -> Answer {
+        let left = self.guest_has_stopped(self.mode());
+        let epoch = vcpu.mem.exec_epoch();
+        let flow = match Vms::from_code(code).and_then(|call| self.change_of_mode(vcpu, call)) {
+            Some(Ok(())) if left.is_none() => return Answer::Done,
+            Some(done) => self.settle(vcpu, done),
+            None => self.handle(vcpu, Exit::CallPal(code)),
+        };
+        self.call_has_ended(left);
+        if let Flow::Stop(outcome) = flow {
+            self.ended = Some(outcome);
+            return Answer::Look;
+        }
+        self.guest_goes_on();
+        // The engine has to look at its code when it is called again.
+        let changed = self.change.is_some() || vcpu.mem.exec_epoch() != epoch;
+        if changed { Answer::Look } else { Answer::Done }
+    }
+}
+
 impl Machine {
+    /// CHMx and REI by a shorter way than `handle`: they are what services are made of, and never
+    /// change code.
+    #[inline]
+    fn change_of_mode(&mut self, vcpu: &mut Vcpu, call: Vms) -> Option<Done> {
+        let named = match call {
+            Vms::Rei => None,
+            Vms::Chmk => Some(0),
+            Vms::Chme => Some(1),
+            Vms::Chms => Some(2),
+            Vms::Chmu => Some(3),
+            _ => return None,
+        };
+        self.restart = vcpu.cpu.pc.wrapping_sub(4);
+        self.counters.calls += 1;
+        self.history.push(self.restart, call as u32);
+        Some(match named {
+            Some(mode) => self.change_mode(vcpu, mode),
+            None => self.return_from(vcpu),
+        })
+    }
+
     /// A word that does not execute: a floating-point one without FEN, or OPCDEC.
     fn illegal(&mut self, vcpu: &mut Vcpu, word: u32) -> Done {
         let pc = vcpu.cpu.pc;

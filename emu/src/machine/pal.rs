@@ -1,7 +1,8 @@
 //! The table of PALcode calls: number to function. Called by `Machine::handle` for each CALL_PAL that
 //! left the engine, with the mode already checked.
 
-use super::board::service;
+use super::board::{CALENDAR_OF_1970, service};
+use super::line::Entry;
 use super::scb::vector;
 use super::{Done, HaltReason, Machine, Trouble, ps, system};
 use crate::cpu::Vcpu;
@@ -45,13 +46,9 @@ impl Machine {
             Ldqp => self.physical_access(vcpu, false),
             Stqp => self.physical_access(vcpu, true),
             Cserve => self.console_service(vcpu),
-            // Nothing is cached or pending that these could wait for; a wait for an interrupt is one
-            // where there is a clock.
+            // Nothing is cached or pending that these could wait for.
             Cflush | Draina => Ok(()),
-            Wtint => {
-                vcpu.cpu.r[0] = 0;
-                self.deliver_pending(vcpu)
-            }
+            Wtint => self.wait_for_interrupt(vcpu),
             // There is no other PALcode to go to, and no VAX image to move registers for.
             Swppal | Amovrr | Amovrm => Err(Trouble::Reserved),
             ReadUnq | WriteUnq | Prober | Probew => self.inline_call(vcpu, call),
@@ -115,6 +112,10 @@ impl Machine {
                 self.board.result(a, b);
                 0
             }
+            service::CALENDAR if vcpu.counted => CALENDAR_OF_1970 + vcpu.cpu.count / 100,
+            service::CALENDAR => self.board.calendar(),
+            service::PROCESSORS => self.board.processors() as u64,
+            service::START => u64::from(self.board.line.start(a, Entry { pc: b, argument: c })),
             _ => return Err(Trouble::ReservedOperand),
         };
         Ok(())

@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::page::{Access, FaultKind, MemFault, PAGE_SIZE};
 use super::physical::Physical;
@@ -76,6 +77,8 @@ pub enum ProbeStrategy {
     Inline,
     /// Verdicts by page, mode and direction, from valid entries only.
     Cached,
+    /// As `Inline`; regions leave out what an earlier probe on the way has proved.
+    Elided,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -123,6 +126,15 @@ unsafe impl Sync for SystemMap {}
 // SAFETY: nothing in it is tied to a thread.
 unsafe impl Send for SystemMap {}
 
+/// A quadword of RAM, which others may access at the same time.
+///
+/// # Safety
+/// `host` is the address of an aligned quadword of RAM that lives as long as the result.
+unsafe fn ram<'a>(host: u64) -> &'a AtomicU64 {
+    // SAFETY: the caller's promise.
+    unsafe { AtomicU64::from_ptr(super::user::host_ptr(host).cast()) }
+}
+
 fn fault(va: u64, access: Access, why: FaultKind) -> MemFault {
     MemFault { va, access, why }
 }
@@ -154,6 +166,11 @@ impl SystemMap {
     /// Physical memory.
     pub fn physical(&self) -> &Physical {
         &self.physical
+    }
+
+    /// Physical memory, for another processor.
+    pub fn shared_physical(&self) -> Arc<Physical> {
+        self.physical.clone()
     }
 
     /// The current access mode: 0 kernel to 3 user.
@@ -441,8 +458,9 @@ impl SystemMap {
     pub fn store_frame(&self, va: u64, frame: &[u64; 8]) -> Result<(), MemFault> {
         if let Some(host) = self.quick(va, 8, Access::Store) {
             for (i, &value) in frame.iter().enumerate() {
-                // SAFETY: the buffer leads to a page of RAM, which holds the whole frame.
-                unsafe { raw::store_u64(host + 8 * i as u64, value) };
+                // SAFETY: the buffer leads to a page of RAM, which holds the whole frame; the
+                // datum is aligned.
+                unsafe { ram(host + 8 * i as u64) }.store(value, Relaxed);
             }
             return Ok(());
         }
@@ -456,7 +474,7 @@ impl SystemMap {
         if let Some(host) = self.quick(va, 8, Access::Load) {
             for (i, value) in frame.iter_mut().enumerate() {
                 // SAFETY: as in `store_frame`.
-                *value = unsafe { raw::load_u64(host + 8 * i as u64) }.unwrap_or(0);
+                *value = unsafe { ram(host + 8 * i as u64) }.load(Relaxed);
             }
             return Ok(frame);
         }
@@ -570,7 +588,7 @@ impl SystemMap {
         };
         match strategy {
             ProbeStrategy::Walk => {}
-            ProbeStrategy::Inline => {
+            ProbeStrategy::Inline | ProbeStrategy::Elided => {
                 if self.bank_of(mode).host(va, 1, access).is_some() {
                     return Ok((true, ProbeWay::Buffer));
                 }
@@ -595,7 +613,9 @@ impl SystemMap {
         if entry & pte::V != 0 {
             match strategy {
                 ProbeStrategy::Walk => {}
-                ProbeStrategy::Inline => self.enter(va, entry, mode, false),
+                ProbeStrategy::Inline | ProbeStrategy::Elided => {
+                    self.enter(va, entry, mode, false);
+                }
                 ProbeStrategy::Cached => {
                     let (cell, tag) = stash();
                     cell.set(tag | u64::from(allowed) << 3);
@@ -634,7 +654,12 @@ impl SystemMap {
 
     /// Whether compiled code answers PROBE from the translation buffer.
     pub fn probes_inline(&self) -> bool {
-        self.strategy.get() == ProbeStrategy::Inline
+        matches!(self.strategy.get(), ProbeStrategy::Inline | ProbeStrategy::Elided)
+    }
+
+    /// Whether regions leave out probes that an earlier one has proved.
+    pub fn elides_probes(&self) -> bool {
+        self.strategy.get() == ProbeStrategy::Elided
     }
 
     /// What, added to the address of an aligned datum, gives the host's, after the translation has

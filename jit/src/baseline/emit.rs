@@ -163,6 +163,11 @@ impl Emitter<'_> {
         self.site_stubs();
     }
 
+    /// Whether the current instruction ends the unit and is CALL_PAL.
+    pub(super) fn ends_with_pal(&self) -> bool {
+        self.unit.end == End::Ender && self.index + 1 == self.unit.insns.len()
+    }
+
     /// Bounds are of use as long as another access follows.
     fn bounds_matter(&self, i: usize) -> bool {
         i + 1 < self.unit.insns.len()

@@ -100,8 +100,17 @@ impl Emitter<'_> {
         dynasm!(self.asm ; .arch x64 ; mov QWORD [DWORD rbp + INTR_FLAG], DWORD value);
     }
 
-    /// Only calls that touch nothing but registers are inside units.
+    /// Calls that touch nothing but registers are inside units; for others, PALcode is asked.
     fn lower_pal(&mut self, insn: &Insn) {
+        if self.ends_with_pal() {
+            let next = self.pc.wrapping_add(4) as i64;
+            self.set_const(RAX, next);
+            dynasm!(self.asm ; .arch x64
+                ; mov [DWORD rbp + PC], rax
+                ; mov eax, DWORD insn.imm
+            );
+            return self.jump(self.stubs.pal);
+        }
         match Vms::from_code(insn.imm as u32) {
             Some(Vms::ReadUnq) => {
                 let host = self.target(0);

@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use axp_emu::cpu::{Cpu, Exit, Vcpu};
-use axp_emu::engine::{Engine, EngineStats, Limit};
+use axp_emu::engine::{Engine, EngineStats, Limit, Palcode};
 use axp_emu::isa::{Insn, Opcode};
 use dynasmrt::SimpleAssembler;
 
@@ -182,7 +182,7 @@ impl Baseline {
             asm: SimpleAssembler::new(),
             parts: Parts::default(),
             unit: Unit::default(),
-            runtime: Box::new(Runtime { vcpu: std::ptr::null_mut(), pending: None }),
+            runtime: Box::default(),
             epoch: 0,
             pending: None,
             threshold: None,
@@ -392,6 +392,7 @@ impl Baseline {
     /// Throws all code away, installed entries too. Nobody is executing it: the dispatcher runs.
     fn clear(&mut self) {
         self.spaces.iter_mut().for_each(|(_, links)| links.clear());
+        self.runtime.calls.forget();
         self.generation += 1;
         self.units.clear();
         self.places.clear();
@@ -474,11 +475,13 @@ impl Baseline {
         engine[word::COUNT_LIMIT] = end;
         engine[word::WINDOW] = vcpu.mem.limit();
         engine[word::BASE] = vcpu.mem.host_base();
+        engine[word::PAL] = self.stubs.region_pal;
     }
 
     /// Enters compiled code and returns what it returned.
     fn enter(&self, vcpu: &mut Vcpu, space: usize, code: u64) -> u64 {
         vcpu.cpu.engine[word::JUMPS] = self.spaces[space].1.jump_cache();
+        vcpu.cpu.engine[word::BASE] = vcpu.mem.host_base();
         vcpu.cpu.engine[word::PLACES] = self.places.as_ptr() as u64;
         vcpu.cpu.engine[word::MXCSR] = fpu::control(self.spaces[space].0.unmasked);
         let cpu = &raw mut *vcpu.cpu;
@@ -500,6 +503,20 @@ impl Baseline {
     /// The guest pc of the place at which code was left.
     fn place_pc(&self, vcpu: &Vcpu) -> u64 {
         self.places[vcpu.cpu.engine[word::SITE] as usize].pc
+    }
+
+    /// Lends PALcode to the runs that follow, until `take_back`.
+    ///
+    /// # Safety
+    /// As for [`Calls::lend`](crate::palcode::Calls::lend).
+    pub(crate) unsafe fn lend(&mut self, palcode: &mut dyn Palcode) {
+        // SAFETY: the caller's promise.
+        unsafe { self.runtime.calls.lend(palcode) };
+    }
+
+    /// Ends the loan.
+    pub(crate) fn take_back(&mut self) {
+        self.runtime.calls.take_back();
     }
 
     /// Runs until a guest event, the limit, or something that a higher tier has to look at.
@@ -529,14 +546,24 @@ impl Baseline {
                 return Stop::Exit(Exit::Limit);
             }
             mode = Opt::mode(vcpu, limit);
-            let space = self.space(mode);
+            let mut space = self.space(mode);
             let Some(code) = self.code(vcpu, space) else {
                 match self.step(vcpu) {
                     Ok(()) => continue,
                     Err(exit) => return Stop::Exit(exit),
                 }
             };
+            // Fetching the code may have shown that the kernel's is not the same everywhere.
+            if mode.translated() && vcpu.mem.exec_epoch() != self.epoch {
+                return Stop::Woken;
+            }
+            self.runtime.calls.know(mode, self.spaces[space].1.jump_cache());
             let next = self.enter(vcpu, space, code);
+            // PALcode may have changed the mode meanwhile.
+            if mode.space != vcpu.mem.code_space() {
+                mode.space = vcpu.mem.code_space();
+                space = self.space(mode);
+            }
             if next & 3 == 0 {
                 vcpu.cpu.pc = next;
                 self.learn(vcpu, next);
@@ -591,7 +618,7 @@ impl Baseline {
                         return Stop::Exit(exit);
                     }
                 }
-                None => unreachable!("compiled code stops with a reason"),
+                Some(ExitKind::Pal) | None => unreachable!("compiled code stops with a reason"),
             }
         }
     }
@@ -648,6 +675,14 @@ impl Engine for Baseline {
                 limit = Limit::Count(n.saturating_sub(vcpu.cpu.count - end));
             }
         }
+    }
+
+    fn run_with(&mut self, vcpu: &mut Vcpu, palcode: &mut dyn Palcode) -> Exit {
+        // SAFETY: taken back below.
+        unsafe { self.lend(palcode) };
+        let exit = self.run(vcpu, Limit::None);
+        self.take_back();
+        exit
     }
 
     fn invalidate(&mut self, start: u64, end: u64) {

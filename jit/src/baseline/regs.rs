@@ -94,6 +94,8 @@ pub const fn word_disp(word: usize) -> i32 {
 
 /// Distance of the poll flag from RBP.
 pub const POLL: i8 = (offset_of!(Cpu, poll) as i32 - BIAS) as i8;
+/// Distance of the program counter from RBP.
+pub const PC: i32 = offset_of!(Cpu, pc) as i32 - BIAS;
 /// Distance of the instruction count from RBP.
 pub const COUNT: i32 = offset_of!(Cpu, count) as i32 - BIAS;
 /// Distance of the process-unique value from RBP.

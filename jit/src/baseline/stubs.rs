@@ -8,6 +8,7 @@ use super::Place;
 use super::regs::{BIAS, FP_PINS, PINS, POLL, fp_disp, word_disp};
 use crate::abi::{self, ARGS, ExitKind, STOPPED, word};
 use crate::code::{Arena, ArenaError, JUMP_CACHE_ENTRIES};
+use crate::palcode;
 use crate::runtime;
 
 /// Addresses of the shared code.
@@ -37,6 +38,11 @@ pub struct Stubs {
     pub store_s: u64,
     /// Calls the region at RAX and goes on where it returns to.
     pub region: u64,
+    /// Has PALcode perform the call whose function code is in EAX, behind which `Cpu::pc` stands, and
+    /// goes on where it leads.
+    pub pal: u64,
+    /// The same for a region: jumped to with the processor in RDI, the code in RSI, and all registers in memory.
+    pub region_pal: u64,
     /// Two quadwords of 2.0 and zero: what a compare that is true writes.
     pub two: u64,
     /// Bytes of the arena that the stubs take.
@@ -205,6 +211,32 @@ impl Stubs {
         }
         m.load();
         m.jump(s.lookup);
+
+        m.align();
+        s.pal = m.here();
+        m.save();
+        dynasm!(m.asm ; .arch x64 ; mov esi, eax);
+        let asked = m.here();
+        let call_pal = palcode::call_pal as *const () as i64;
+        dynasm!(m.asm ; .arch x64
+            ; ldmxcsr [DWORD rbp + word_disp(word::MXCSR) + 4]
+            ; lea rdi, [rbp - BIAS]
+            ; mov rax, QWORD call_pal
+            ; call rax
+            ; ldmxcsr [DWORD rbp + word_disp(word::MXCSR)]
+        );
+        m.load();
+        dynasm!(m.asm ; .arch x64 ; test al, BYTE STOPPED as i8 ; jnz BYTE 5);
+        m.jump(s.lookup);
+        m.jump(leave_saved);
+        m.align();
+        s.region_pal = m.here();
+        // The regions' frames go: a pc in another mode must not be taken for a return.
+        dynasm!(m.asm ; .arch x64
+            ; lea rbp, [rdi + BIAS]
+            ; mov rsp, [rdi + abi::word_offset(word::STACK_TOP)]
+        );
+        m.jump(asked);
 
         m.align();
         s.load_s = m.here();

@@ -6,6 +6,8 @@ use axp_emu::cpu::Vcpu;
 use axp_emu::isa::{Insn, Kind, Opcode, decode};
 use axp_emu::mem::PAGE_SIZE;
 
+use crate::palcode;
+
 /// Instructions in a unit at most: [`Unit::leaders`] has a bit for each.
 pub const MAX_UNIT: usize = 64;
 /// Conditional branches that a unit goes on past.
@@ -14,7 +16,7 @@ const MAX_SIDE_EXITS: usize = 4;
 /// How a unit ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// With its last instruction, a branch that is always taken or a jump.
+    /// With its last instruction, a branch that is always taken, a jump, or CALL_PAL.
     Ender,
     /// Control goes on at the address behind it.
     Fall,
@@ -65,6 +67,7 @@ impl Unit {
             pc = pc.wrapping_add(4);
             match insn.op.kind() {
                 Kind::Branch | Kind::Jump => break End::Ender,
+                Kind::Pal if !vcpu.pal.performs(insn.imm as u32) => break End::Ender,
                 Kind::CondBranch | Kind::CondBranchF => side_exits += 1,
                 _ => {}
             }
@@ -100,7 +103,7 @@ impl Unit {
 /// Whether compiled code can execute an instruction and go on: not what always stops the engine, nor
 /// MT_FPCR, which may change what code was compiled for.
 fn goes(insn: &Insn, vcpu: &Vcpu, dialect: Dialect) -> bool {
-    let stops = insn.op == Opcode::MtFpcr
-        || insn.op == Opcode::CallPal && !vcpu.pal.performs(insn.imm as u32);
+    let leaves = || !vcpu.pal.performs(insn.imm as u32) && !palcode::asks(vcpu);
+    let stops = insn.op == Opcode::MtFpcr || insn.op == Opcode::CallPal && leaves();
     dialect.has(insn) && !stops
 }

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::mem::offset_of;
 
 use super::lower_fp_direct::Fused;
+use super::translated::Proof;
 use crate::abi::{self, ARGS, ExitKind, RESULTS, int_offset, word, word_offset};
 use crate::analysis::{Bounds, Facts};
 use crate::fields::Action;
@@ -42,6 +43,8 @@ pub struct Mode {
     pub space: u32,
     /// PROBE is answered from the translation buffer inline.
     pub inline_probe: bool,
+    /// A PROBE that an earlier one has proved is left out.
+    pub elide_probe: bool,
 }
 
 impl Mode {
@@ -85,6 +88,7 @@ pub struct Translator<'a, 'f> {
     sig: SigRef,
     helper_sig: SigRef,
     unwind_sig: SigRef,
+    pal_sig: SigRef,
     base: Option<Value>,
     /// Registers that differ from memory at the current point.
     pub(super) dirty: RegSet,
@@ -113,6 +117,11 @@ pub struct Translator<'a, 'f> {
     pub(super) checked: Vec<(Value, i64)>,
     /// A compare that the branch at the block's end will emit.
     pub(super) fused: Option<Fused>,
+    /// PROBEs on the way to the current point, and those at the end of each block.
+    pub(super) proofs: Vec<Proof>,
+    proofs_out: Vec<Vec<Proof>>,
+    /// The only block that leads to one.
+    only_pred: Vec<Option<usize>>,
 }
 
 /// Signature of every region (`abi`).
@@ -157,6 +166,9 @@ impl<'a, 'f> Translator<'a, 'f> {
         let helper_sig = b.import_signature(helper);
         let mut unwind = signature();
         unwind.params.truncate(1);
+        let mut pal = signature();
+        pal.params.truncate(2);
+        let pal_sig = b.import_signature(pal);
         let unwind_sig = b.import_signature(unwind);
         let int = std::array::from_fn(|_| b.declare_var(I64));
         let fp = std::array::from_fn(|_| b.declare_var(F64));
@@ -186,6 +198,7 @@ impl<'a, 'f> Translator<'a, 'f> {
             sig,
             helper_sig,
             unwind_sig,
+            pal_sig,
             base: None,
             dirty: abi::arg_set(),
             parked: RegSet::NONE,
@@ -201,6 +214,9 @@ impl<'a, 'f> Translator<'a, 'f> {
             sums: HashMap::new(),
             checked: Vec::new(),
             fused: None,
+            proofs: Vec::new(),
+            proofs_out: vec![Vec::new(); region.blocks.len()],
+            only_pred: only_predecessors(region),
         };
         t.prologue(entry);
         for i in 0..region.blocks.len() {
@@ -248,6 +264,9 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.parked = self.facts.parked[i];
         self.bounds = self.facts.bounds_in[i].clone();
         self.compare = None;
+        // In reverse postorder a block's only predecessor, if it has one, comes before.
+        let before = self.only_pred[i].map(|p| self.proofs_out[p].clone());
+        self.proofs = before.unwrap_or_default();
         self.data.clear();
         self.checked.clear();
         self.pc = block.pc;
@@ -276,6 +295,7 @@ impl<'a, 'f> Translator<'a, 'f> {
                 self.dirty = self.dirty.minus(written);
             }
         }
+        self.proofs_out[i] = std::mem::take(&mut self.proofs);
         // Every other terminator is the lowering of the last instruction.
         match block.term {
             Term::Goto(t) if !block.insns.last().is_some_and(region::ends_block) => {
@@ -285,6 +305,11 @@ impl<'a, 'f> Translator<'a, 'f> {
                 self.pc = block.end();
                 self.live = live[block.insns.len()];
                 self.stop(ExitKind::Step, 0);
+            }
+            Term::Pal(code) => {
+                self.pc = block.end();
+                self.live = live[block.insns.len()];
+                self.ask_palcode(code);
             }
             _ => {}
         }
@@ -527,6 +552,15 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.unwind();
     }
 
+    /// Leaves all regions for CALL_PAL at the current pc.
+    fn ask_palcode(&mut self, code: u32) {
+        let next = self.iconst(self.pc.wrapping_add(4) as i64);
+        self.b.ins().store(STATE, next, self.cpu, offset_of!(Cpu, pc) as i32);
+        self.store_registers(self.dirty.intersection(self.live));
+        let (pal, code) = (self.load_word(word::PAL), self.iconst(i64::from(code)));
+        self.b.ins().return_call_indirect(self.pal_sig, pal, &[self.cpu, code]);
+    }
+
     /// Leaves after a helper has set an exit: all registers are in memory already.
     pub(super) fn stop_pending(&mut self) {
         self.unwind();
@@ -707,6 +741,18 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.b.ins().call_indirect(self.helper_sig, helper, &[a, b, c, d, f, self.cpu]);
         [self.load_word(word::RESULT), self.load_word(word::RESULT + 1)]
     }
+}
+
+/// For each block, the one that all ways to it come from, if it is one.
+fn only_predecessors(region: &Region) -> Vec<Option<usize>> {
+    let mut preds = vec![Vec::new(); region.blocks.len()];
+    // Whoever enters the region comes to the first block.
+    preds[0].push(usize::MAX);
+    for (i, block) in region.blocks.iter().enumerate() {
+        block.successors().for_each(|s| preds[s].push(i));
+    }
+    let only = |p: Vec<usize>| p.first().copied().filter(|&f| p.len() == 1 && f != usize::MAX);
+    preds.into_iter().map(only).collect()
 }
 
 /// Register numbers of the bits of a set.

@@ -26,13 +26,13 @@ mod translated;
 use std::collections::HashMap;
 
 use axp_emu::cpu::{Exit, UnalignedPolicy, Vcpu};
-use axp_emu::engine::{Engine, EngineStats, Limit};
+use axp_emu::engine::{Engine, EngineStats, Limit, Palcode};
 use axp_emu::fp::Fpcr;
 use axp_emu::fp::fpcr::DYN_SHIFT;
 use axp_emu::isa::{Insn, Kind, Opcode, SINK};
 use axp_emu::mem::{SystemMap, WindowKind};
 
-use crate::abi::{ExitKind, axp_jit_enter, word};
+use crate::abi::{ExitKind, axp_jit_enter, axp_jit_pal, word};
 use crate::code::Stack;
 use crate::fault::{self, Zone};
 use crate::fpu;
@@ -92,7 +92,7 @@ impl Opt {
             seen: Seen::default(),
             arrivals: HashMap::new(),
             patience,
-            runtime: Box::new(Runtime { vcpu: std::ptr::null_mut(), pending: None }),
+            runtime: Box::default(),
             epoch: 0,
         })
     }
@@ -109,6 +109,7 @@ impl Opt {
             dynamic_nearest: vcpu.cpu.fpcr >> DYN_SHIFT & 3 == 2,
             space: vcpu.mem.code_space(),
             inline_probe: vcpu.mem.system().is_some_and(SystemMap::probes_inline),
+            elide_probe: vcpu.mem.system().is_some_and(SystemMap::elides_probes),
             unmasked: !exact_fp && fpu::wanted(&vcpu.cpu),
         }
     }
@@ -149,12 +150,6 @@ impl Opt {
             Limit::Count(n) => vcpu.cpu.count.saturating_add(n),
         };
         self.regions.renew_in_child();
-        let epoch = vcpu.mem.exec_epoch();
-        if epoch != self.epoch {
-            self.epoch = epoch;
-            let (start, end) = vcpu.mem.epoch_range();
-            self.regions.revalidate(vcpu, start, end);
-        }
         self.runtime.vcpu = vcpu;
         let engine = &mut vcpu.cpu.engine;
         engine[word::RUNTIME] = &raw mut *self.runtime as u64;
@@ -162,7 +157,7 @@ impl Opt {
         engine[word::STACK_TOP] = self.stack.top();
         engine[word::COUNT_LIMIT] = end;
         engine[word::WINDOW] = vcpu.mem.limit();
-        engine[word::BASE] = vcpu.mem.host_base();
+        engine[word::PAL] = axp_jit_pal as *const () as u64;
         let mut arrived = true;
         loop {
             if vcpu.cpu.take_poll() {
@@ -170,6 +165,12 @@ impl Opt {
             }
             if mode.counted && vcpu.cpu.count >= end {
                 return Exit::Limit;
+            }
+            let epoch = vcpu.mem.exec_epoch();
+            if epoch != self.epoch {
+                self.epoch = epoch;
+                let (start, end) = vcpu.mem.epoch_range();
+                self.regions.revalidate(vcpu, start, end);
             }
             mode = Opt::mode(vcpu, limit);
             let Some(code) = self.code(vcpu, mode, arrived) else {
@@ -182,7 +183,12 @@ impl Opt {
                 continue;
             };
             arrived = true;
+            // Fetching the code may have shown that the kernel's is not the same everywhere.
+            if mode.translated() && vcpu.mem.exec_epoch() != self.epoch {
+                continue;
+            }
             vcpu.cpu.engine[word::MXCSR] = fpu::control(mode.unmasked);
+            vcpu.cpu.engine[word::BASE] = vcpu.mem.host_base();
             let cpu = &raw mut *vcpu.cpu;
             fault::enter(
                 cpu,
@@ -217,6 +223,12 @@ impl Opt {
                     }
                     return Exit::Limit;
                 }
+                Some(ExitKind::Pal) => {
+                    let code = vcpu.cpu.engine[word::RESULT] as u32;
+                    if let Err(exit) = self.runtime.calls.ask(vcpu, code) {
+                        return exit;
+                    }
+                }
                 Some(ExitKind::Pending) => {
                     if let Some(exit) = self.runtime.pending.take() {
                         return exit;
@@ -249,6 +261,14 @@ impl Engine for Opt {
     fn run(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
         let exit = self.run_regions(vcpu, limit);
         self.regions.count_calls(vcpu);
+        exit
+    }
+
+    fn run_with(&mut self, vcpu: &mut Vcpu, palcode: &mut dyn Palcode) -> Exit {
+        // SAFETY: taken back below.
+        unsafe { self.runtime.calls.lend(palcode) };
+        let exit = self.run(vcpu, Limit::None);
+        self.runtime.calls.take_back();
         exit
     }
 

@@ -7,7 +7,7 @@ use axp_emu::isa::{Insn, Kind, Opcode};
 use axp_emu::mem::{PAGE_SIZE, TB_ADDEND, TB_BANK, TB_ENTRIES, TB_ENTRY_SHIFT, TB_LOAD, TB_STORE};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::{self, InstBuilder, InstructionData, Value, ValueDef};
 
 use super::emit::{GUEST, Translator};
 use crate::abi::word;
@@ -69,15 +69,18 @@ impl Translator<'_, '_> {
     /// buffer does not know goes to the page table.
     pub(super) fn lower_probe(&mut self, write: bool) {
         let (base, offset, asked) = (self.get(16), self.get(17), self.get(18));
+        let asked_for = self.known(asked);
         let asked = self.b.ins().band_imm_s(asked, 3);
         let how = self.b.ins().ishl_imm_u(asked, 1);
         let how = self.b.ins().bor_imm_s(how, i64::from(write));
-        let slow = |t: &mut Self| {
-            let probe = runtime::probe as *const () as u64;
-            let [accessible, failed] = t.call_host(probe, [t.cpu, base, offset, how]);
-            t.cold_if(failed, |t| t.stop_and_step());
-            accessible
-        };
+        let wanted = self.span(base, offset);
+        if let Some(misses) = wanted.and_then(|w| self.proof_of(w, asked_for, write)) {
+            let one = self.iconst(1);
+            let value = self.cold_value(misses, one, I64, slow_probe(base, offset, how));
+            self.count_in(word::ELIDED);
+            return self.set(0, value);
+        }
+        let slow = slow_probe(base, offset, how);
         if !self.mode.inline_probe {
             let value = slow(self);
             return self.set(0, value);
@@ -97,9 +100,90 @@ impl Translator<'_, '_> {
         let misses = self.b.ins().bor(first, second);
         let one = self.iconst(1);
         let value = self.cold_value(misses, one, I64, slow);
-        let count = self.load_word(word::PROBES);
-        let count = self.b.ins().iadd_imm_s(count, 1);
-        self.store_word(word::PROBES, count);
+        self.count_in(word::PROBES);
+        if let Some(span) = wanted.filter(|_| self.mode.elide_probe) {
+            self.proofs.push(Proof { span, asked: asked_for, write, misses });
+        }
         self.set(0, value);
+    }
+
+    fn count_in(&mut self, w: usize) {
+        let count = self.load_word(w);
+        let count = self.b.ins().iadd_imm_s(count, 1);
+        self.store_word(w, count);
+    }
+
+    /// What is known of a value.
+    fn known(&self, value: Value) -> Known {
+        let (root, distance) = self.sum_of(value);
+        let dfg = &self.b.func.dfg;
+        if let ValueDef::Result(inst, 0) = dfg.value_def(root)
+            && let InstructionData::UnaryImm { opcode: ir::Opcode::Iconst, imm } = dfg.insts[inst]
+        {
+            return Known { root: None, distance: imm.bits().wrapping_add(distance) };
+        }
+        Known { root: Some(root), distance }
+    }
+
+    /// The bytes from `base` to `offset` behind it, if that is known and less than a page: then each of
+    /// them lies in the page of the first or the last.
+    fn span(&self, base: Value, offset: Value) -> Option<Span> {
+        let (base, offset) = (self.known(base), self.known(offset));
+        let short = offset.root.is_none() && (0..PAGE_SIZE as i64).contains(&offset.distance);
+        let last = base.distance.checked_add(offset.distance);
+        short.then_some(Span { root: base.root, first: base.distance, last: last? })
+    }
+
+    /// Whether an earlier PROBE of the same kind missed, of which this one is a part. Nothing between
+    /// the two can have taken away what the buffer knew then: that demands an invalidate, and whatever
+    /// invalidates, or changes mode or address space, ends the region. Answers from elsewhere, which
+    /// may be those of invalid entries, are no proofs.
+    fn proof_of(&self, wanted: Span, asked: Known, write: bool) -> Option<Value> {
+        let proves = |p: &&Proof| p.write == write && p.asked == asked && p.span.holds(wanted);
+        self.proofs.iter().find(proves).map(|p| p.misses)
+    }
+}
+
+/// A value as a constant, or as another one with a constant added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Known {
+    root: Option<Value>,
+    distance: i64,
+}
+
+/// Bytes that a PROBE is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    root: Option<Value>,
+    first: i64,
+    last: i64,
+}
+
+impl Span {
+    fn holds(self, other: Span) -> bool {
+        self.root == other.root && self.first <= other.first && other.last <= self.last
+    }
+}
+
+/// A PROBE on the way here, and whether the buffer did not know its answer.
+#[derive(Clone, Debug)]
+pub struct Proof {
+    span: Span,
+    asked: Known,
+    write: bool,
+    misses: Value,
+}
+
+/// Has the page table asked.
+fn slow_probe(
+    base: Value,
+    offset: Value,
+    how: Value,
+) -> impl FnOnce(&mut Translator<'_, '_>) -> Value {
+    move |t| {
+        let probe = runtime::probe as *const () as u64;
+        let [accessible, failed] = t.call_host(probe, [t.cpu, base, offset, how]);
+        t.cold_if(failed, |t| t.stop_and_step());
+        accessible
     }
 }
