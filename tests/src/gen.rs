@@ -274,6 +274,7 @@ impl<'a> Writer<'a> {
                 5 => self.computed_jump(),
                 6 => self.unique(),
                 7..=12 if self.strength == Strength::Idioms => self.idiom(),
+                7..=12 if self.strength == Strength::Floating => self.floating_idiom(depth),
                 _ => self.simple(),
             }
         }
@@ -372,6 +373,10 @@ impl<'a> Writer<'a> {
         1 + self.random.below(6) as u8
     }
 
+    fn one_of(&mut self, ops: &[Opcode]) -> Opcode {
+        ops[self.random.below(ops.len() as u32) as usize]
+    }
+
     /// A sequence with other instructions in between, and now and then one of its numbers off by one.
     fn idiom(&mut self) {
         use Opcode::*;
@@ -442,6 +447,74 @@ impl<'a> Writer<'a> {
             if self.random.below(5) == 0 {
                 self.simple();
             }
+        }
+    }
+
+    /// What compilers write around floating point, with other instructions in between: comparisons and
+    /// who asks for them, singles that are widened, and ways through memory from one file to the other.
+    fn floating_idiom(&mut self, depth: u32) {
+        use Opcode::*;
+        const SU: fp::Qual = fp::Qual(fp::Qual::S | fp::Qual::U | fp::Qual::NORMAL);
+        let (a, mask) = (self.random.below(31) as u8, self.random.below(4) as i32 * 8);
+        self.push(Insn { a, c: SCRATCH, lit: true, imm: mask, ..blank(And) });
+        self.push(Insn { a: SCRATCH, b: BASE, c: SCRATCH, ..blank(Addq) });
+        let disp = self.random.below(4) as i32 * 8;
+        let near = self.random.below(8) as i32 * 4;
+        let [x, y, z, v] = [(); 4].map(|()| self.few());
+        let memory = |op, a, disp| Insn { a, b: SCRATCH, imm: disp, ..blank(op) };
+        let operate = |op, a, b, c| Insn { a, b, c, ..blank(op) };
+        let su = |op, a, b, c| Insn { a, b, c, qual: SU, ..blank(op) };
+        let compare = self.one_of(&[Cmpteq, Cmptlt, Cmptle, Cmptun]);
+        let count = self.one_of(&[Cmpeq, Cmplt, Cmple, Cmpult, Cmpule]);
+        let store = self.one_of(&[Stt, Stq, Stl, Sts, Stq, Stt, StqU]);
+        let all = match self.one_of(&[Addt, Subt, Mult, Divt, Cvttq, Lds, Ldt]) {
+            Addt => {
+                let ask = self.one_of(&[Fcmoveq, Fcmovne, Fcmovlt, Fcmovge]);
+                vec![su(compare, x, y, z), operate(ask, z, v, x)]
+            }
+            Subt => vec![su(Subt, x, y, z), su(compare, z, v, x), su(Addt, x, z, y)],
+            Mult => {
+                let ask = self.one_of(&[Cmoveq, Cmovne, Cmovlbs, Cmovlbc, Cmovge]);
+                vec![operate(count, x, y, z), operate(ask, z, v, x), operate(Addq, z, x, y)]
+            }
+            Divt => vec![operate(count, x, y, z), su(Divt, x, y, z)],
+            Cvttq => vec![
+                Insn { qual: fp::Qual(fp::Qual::S | fp::Qual::U), ..operate(Cvttq, 31, x, y) },
+                memory(Stt, y, disp),
+                memory(Ldq, z, disp),
+                operate(Sll, z, x, z),
+                memory(store, z, near),
+                memory(Ldt, v, disp),
+                su(Addt, v, x, y),
+            ],
+            Lds => {
+                let widened = if y == z { x } else { y };
+                let s = fp::Qual(fp::Qual::S | fp::Qual::I | fp::Qual::NORMAL);
+                let widen = Insn { qual: s, ..operate(Cvtst, 31, x, widened) };
+                vec![memory(Lds, x, near), widen, su(Mult, widened, x, z)]
+            }
+            _ => vec![
+                memory(self.one_of(&[Stt, Stq]), x, disp),
+                operate(Addq, SCRATCH, 31, TARGET),
+                memory(store, y, near),
+                Insn { b: TARGET, ..memory(self.one_of(&[Ldt, Ldq]), z, disp) },
+                su(Addt, z, y, x),
+            ],
+        };
+        for insn in all {
+            self.push(insn);
+            if self.random.below(5) == 0 {
+                self.simple();
+            }
+        }
+        // Often a branch asks for what has been compared.
+        let branch = [Fbeq, Fbne, Fbge, Beq, Bne, Blbs][self.random.below(6) as usize];
+        if depth < 2 && self.random.below(2) == 0 {
+            let a = if self.random.below(4) == 0 { x } else { z };
+            let at = self.push(Insn { a, ..blank(branch) });
+            let count = 1 + self.random.below(3);
+            self.items(count, depth + 1);
+            self.patch(at);
         }
     }
 

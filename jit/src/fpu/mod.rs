@@ -157,6 +157,7 @@ fn exact(cpu: &mut Cpu, insn: &Insn, op: &HostOp) -> Option<u64> {
             semantics(cpu, insn.op, 0, op.b).map(|value| u64::from(register_to_s(value)))
         }
         (Opcode::Cvttq, ToInteger) => semantics(cpu, insn.op, 0, op.b),
+        (Opcode::Cvtst, Widen) => semantics(cpu, insn.op, 0, s_to_register(op.b as u32)),
         // What was narrowed above is a denormal, whose image in a register is its own.
         (Opcode::Cvtts, Widen) => Some(s_to_register(op.b as u32)),
         (Opcode::Cmpteq | Opcode::Cmptlt | Opcode::Cmptle | Opcode::Cmptun, Compare) => {

@@ -130,20 +130,21 @@ impl Compiler {
         self.context.func =
             Function::with_name_signature(UserFuncName::default(), emit::signature());
         let facts = Facts::of(region, mode.observed, super::is_access);
+        // With unmasked exceptions a floating-point operation has an effect, which Cranelift does not
+        // know of: its optimiser would move it.
+        let fp = if mode.unmasked { fp_insns(region) } else { HashMap::new() };
+        let in_order = !fp.is_empty();
         let mut linker = JobLinker { job, kept: Vec::new(), missing: None };
         let builder = FunctionBuilder::new(&mut self.context.func, &mut self.frontend);
         let (builder, merged) =
-            Translator::translate(builder, region, &facts, *mode, *model, &mut linker);
+            Translator::translate(builder, region, &facts, *mode, *model, in_order, &mut linker);
         builder.finalize(self.isa.frontend_config());
         let JobLinker { kept, missing, .. } = linker;
         if let Some(pc) = missing {
             return Err(CompileError::Slot(pc));
         }
-        // With unmasked exceptions a floating-point operation has an effect, which Cranelift does not
-        // know of: its optimiser would move it.
-        let fp = if mode.unmasked { fp_insns(region) } else { HashMap::new() };
         let mut isa = &self.isa;
-        if !fp.is_empty() {
+        if in_order {
             isa = &self.in_order;
             keep_alive(&mut self.context.func);
         }

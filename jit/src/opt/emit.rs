@@ -12,7 +12,9 @@ use cranelift_frontend::{FunctionBuilder, Variable};
 use std::collections::{BTreeMap, HashMap};
 use std::mem::offset_of;
 
+use super::lazy::Waiting;
 use super::lower_fp_direct::Fused;
+use super::reuse::Known;
 use super::translated::Proof;
 use crate::abi::{self, ARGS, ExitKind, RESULTS, int_offset, word, word_offset};
 use crate::analysis::{Bounds, Facts};
@@ -79,6 +81,8 @@ pub struct Translator<'a, 'f> {
     pub(super) mode: Mode,
     pub(super) linker: &'a mut dyn Linker,
     pub(super) cpu: Value,
+    /// Where code that is not to keep [`Self::cpu`] in a register finds it.
+    cpu_slot: Option<ir::StackSlot>,
     /// Bits that AMASK clears, and IMPLVER.
     pub(super) model: CpuModel,
     int: [Variable; 31],
@@ -113,8 +117,16 @@ pub struct Translator<'a, 'f> {
     pub(super) compare: Option<(u8, Value)>,
     /// Values that are others with a constant added.
     pub(super) sums: HashMap<Value, (Value, i64)>,
-    /// Sums that the current block has checked against the window.
-    pub(super) checked: Vec<(Value, i64)>,
+    /// What earlier code on every way here has computed, checked and stored.
+    pub(super) known: Known,
+    /// The same at the end of each block that has been emitted.
+    ends: Vec<Known>,
+    /// Bit images: a result of `to_bits` or `from_bits`, and what it was made from.
+    images: HashMap<Value, Value>,
+    /// Results that have not been computed yet.
+    pub(super) waiting: Waiting,
+    /// Cranelift's optimiser leaves this region alone.
+    pub(super) in_order: bool,
     /// A compare that the branch at the block's end will emit.
     pub(super) fused: Option<Fused>,
     /// PROBEs on the way to the current point, and those at the end of each block.
@@ -158,6 +170,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         facts: &'a Facts,
         mode: Mode,
         model: CpuModel,
+        in_order: bool,
         linker: &'a mut dyn Linker,
     ) -> (FunctionBuilder<'f>, Vec<(u64, u64)>) {
         let sig = b.import_signature(signature());
@@ -190,6 +203,7 @@ impl<'a, 'f> Translator<'a, 'f> {
             mode,
             linker,
             cpu,
+            cpu_slot: None,
             model,
             int,
             fp,
@@ -212,14 +226,22 @@ impl<'a, 'f> Translator<'a, 'f> {
             merged: Vec::new(),
             compare: None,
             sums: HashMap::new(),
-            checked: Vec::new(),
+            known: Known::default(),
+            ends: vec![Known::default(); region.blocks.len()],
+            images: HashMap::new(),
+            waiting: Waiting::new(),
+            in_order,
             fused: None,
             proofs: Vec::new(),
             proofs_out: vec![Vec::new(); region.blocks.len()],
             only_pred: only_predecessors(region),
         };
         t.prologue(entry);
-        for i in 0..region.blocks.len() {
+        for (i, before) in super::reuse::dominators(region).into_iter().enumerate() {
+            t.known = match before {
+                Some((b, only)) => t.ends[b].on_entry(only),
+                None => Known::default(),
+            };
             t.block(i);
         }
         (t.b, t.merged)
@@ -235,6 +257,13 @@ impl<'a, 'f> Translator<'a, 'f> {
         );
         if self.mode.based {
             self.base = Some(self.load_word(word::BASE));
+        }
+        if self.in_order && self.region.blocks.iter().any(|b| b.loop_head) {
+            // Otherwise all the paths that leave a loop would compete for registers with the loop.
+            let data = ir::StackSlotData::new(ir::StackSlotKind::ExplicitSlot, 8, 3);
+            let slot = self.b.create_sized_stack_slot(data);
+            self.b.ins().stack_store(I64, self.cpu, slot, 0);
+            self.cpu_slot = Some(slot);
         }
         let terms = || self.region.blocks.iter().map(|b| b.term);
         let calls = terms().any(|t| matches!(t, Term::Call { .. }));
@@ -268,7 +297,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         let before = self.only_pred[i].map(|p| self.proofs_out[p].clone());
         self.proofs = before.unwrap_or_default();
         self.data.clear();
-        self.checked.clear();
+        self.waiting.clear();
         self.pc = block.pc;
         self.b.set_srcloc(srcloc(self.region, block.pc));
         let plan = self.plan(i, block);
@@ -285,6 +314,9 @@ impl<'a, 'f> Translator<'a, 'f> {
             self.live = live[n];
             self.after = block.insns.len() - n - 1;
             self.b.set_srcloc(srcloc(self.region, self.pc));
+            if self.after == 0 && region::ends_block(insn) {
+                self.end_known(i);
+            }
             match plan.as_ref().map(|plan| plan[n]) {
                 None | Some(Action::Plain) => self.lower(insn),
                 Some(action) => self.lower_planned(insn, action),
@@ -296,6 +328,9 @@ impl<'a, 'f> Translator<'a, 'f> {
             }
         }
         self.proofs_out[i] = std::mem::take(&mut self.proofs);
+        if !block.insns.last().is_some_and(region::ends_block) {
+            self.end_known(i);
+        }
         // Every other terminator is the lowering of the last instruction.
         match block.term {
             Term::Goto(t) if !block.insns.last().is_some_and(region::ends_block) => {
@@ -315,13 +350,31 @@ impl<'a, 'f> Translator<'a, 'f> {
         }
     }
 
+    /// Keeps what is known at a block's end for those that it dominates.
+    fn end_known(&mut self, i: usize) {
+        let block = &self.region.blocks[i];
+        self.ends[i] = self.known.clone();
+        if block.division.is_some() || matches!(block.term, Term::Call { .. }) {
+            self.ends[i].memory_changes();
+        }
+    }
+
     /// Leaves if somebody asks for it; `counted` instructions from the current pc are not done.
     fn poll(&mut self, counted: usize) {
         // Atomic, so that neither this load nor a guest's load in a loop that waits for another
         // thread is merged with one from before the loop.
-        let at = self.b.ins().iadd_imm_s(self.cpu, offset_of!(Cpu, poll) as i64);
+        let cpu = self.reload_cpu();
+        let at = self.b.ins().iadd_imm_s(cpu, offset_of!(Cpu, poll) as i64);
         let poll = self.b.ins().atomic_load(I32, STATE, at);
         self.cold_if(poll, |t| t.stop(ExitKind::Poll, counted));
+    }
+
+    /// The processor's address, which need not be in a register up to here.
+    fn reload_cpu(&mut self) -> Value {
+        match self.cpu_slot {
+            Some(slot) => self.b.ins().stack_load(I64, I64, slot, 0),
+            None => self.cpu,
+        }
     }
 
     /// Adds a block's length to the count, or leaves where that would pass the limit.
@@ -343,13 +396,30 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     /// Value of an integer register.
     pub(super) fn get(&mut self, r: u8) -> Value {
-        if r < ZERO { self.b.use_var(self.int[r as usize]) } else { self.iconst(0) }
+        if r >= ZERO {
+            return self.iconst(0);
+        }
+        if let Some(value) = self.take_lazy(r) {
+            self.define(r, value);
+        }
+        self.b.use_var(self.int[r as usize])
+    }
+
+    /// Gives the variable of an integer register a value.
+    pub(super) fn define(&mut self, r: u8, value: Value) {
+        self.b.def_var(self.int[r as usize], value);
+    }
+
+    /// The same for a floating-point register.
+    pub(super) fn define_f(&mut self, r: u8, value: Value) {
+        self.b.def_var(self.fp[r as usize], value);
     }
 
     /// Writes an integer register.
     pub(super) fn set(&mut self, r: u8, value: Value) {
         if r < ZERO {
-            self.b.def_var(self.int[r as usize], value);
+            self.forget_lazy(r);
+            self.define(r, value);
             self.dirty.int |= 1 << r;
         }
     }
@@ -362,7 +432,13 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     /// Value of a floating-point register.
     pub(super) fn get_f(&mut self, r: u8) -> Value {
-        if r < ZERO { self.b.use_var(self.fp[r as usize]) } else { self.b.ins().f64const(0.0) }
+        if r >= ZERO {
+            return self.b.ins().f64const(0.0);
+        }
+        if let Some(value) = self.take_lazy_f(r) {
+            self.define_f(r, value);
+        }
+        self.b.use_var(self.fp[r as usize])
     }
 
     /// Writes a floating-point register.
@@ -371,7 +447,8 @@ impl<'a, 'f> Translator<'a, 'f> {
             self.compare = None;
         }
         if r < ZERO {
-            self.b.def_var(self.fp[r as usize], value);
+            self.forget_lazy_f(r);
+            self.define_f(r, value);
             self.dirty.fp |= 1 << r;
         }
     }
@@ -393,13 +470,24 @@ impl<'a, 'f> Translator<'a, 'f> {
     /// f64 to i64.
     #[allow(clippy::wrong_self_convention, reason = "the receiver is the builder")]
     pub(super) fn to_bits(&mut self, value: Value) -> Value {
-        self.b.ins().bitcast(I64, MemFlagsData::new(), value)
+        self.image(I64, value)
     }
 
     /// i64 to f64.
     #[allow(clippy::wrong_self_convention, reason = "the receiver is the builder")]
     pub(super) fn from_bits(&mut self, bits: Value) -> Value {
-        self.b.ins().bitcast(F64, MemFlagsData::new(), bits)
+        self.image(F64, bits)
+    }
+
+    /// The bits of a value as another type; there and back again is nothing.
+    fn image(&mut self, ty: Type, value: Value) -> Value {
+        let value = self.b.func.dfg.resolve_aliases(value);
+        if let Some(&origin) = self.images.get(&value) {
+            return origin;
+        }
+        let image = self.b.ins().bitcast(ty, MemFlagsData::new(), value);
+        self.images.insert(image, value);
+        image
     }
 
     /// A word of the engine's area.
@@ -437,23 +525,25 @@ impl<'a, 'f> Translator<'a, 'f> {
     fn load_registers(&mut self, set: RegSet) {
         for r in bits(set.int) {
             let value = self.b.ins().load(I64, STATE, self.cpu, int_offset(r));
-            self.b.def_var(self.int[r as usize], value);
+            self.forget_lazy(r);
+            self.define(r, value);
         }
         for r in bits(set.fp) {
             let value = self.b.ins().load(F64, STATE, self.cpu, abi::fp_offset(r));
             let value = self.in_register(value);
-            self.b.def_var(self.fp[r as usize], value);
+            self.forget_lazy_f(r);
+            self.define_f(r, value);
         }
     }
 
     /// Writes registers back. They stay dirty for paths that do not come through here.
     fn store_registers(&mut self, set: RegSet) {
         for r in bits(set.int) {
-            let value = self.b.use_var(self.int[r as usize]);
+            let value = self.get(r);
             self.b.ins().store(STATE, value, self.cpu, int_offset(r));
         }
         for r in bits(set.fp) {
-            let value = self.b.use_var(self.fp[r as usize]);
+            let value = self.get_f(r);
             self.b.ins().store(STATE, value, self.cpu, abi::fp_offset(r));
         }
     }
@@ -477,6 +567,19 @@ impl<'a, 'f> Translator<'a, 'f> {
         block
     }
 
+    /// Emits `body` as cold code into the current block; what it computes is not kept.
+    pub(super) fn cold<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
+        let waiting = self.waiting.clone();
+        let (was_cold, cpu) = (self.in_cold, self.cpu);
+        if !was_cold {
+            self.in_cold = true;
+            self.cpu = self.reload_cpu();
+        }
+        let result = body(self);
+        (self.in_cold, self.cpu, self.waiting) = (was_cold, cpu, waiting);
+        result
+    }
+
     /// Emits `body`, which must leave, into a cold block taken when `cond` is not zero.
     pub(super) fn cold_if(&mut self, cond: Value, body: impl FnOnce(&mut Self)) {
         let (cold, go_on) = (self.b.create_block(), self.new_block());
@@ -484,11 +587,10 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.b.ins().brif(cond, cold, &[], go_on, &[]);
         self.b.seal_block(cold);
         self.b.seal_block(go_on);
-        let (dirty, was_cold) = (self.dirty, self.in_cold);
+        let dirty = self.dirty;
         self.b.switch_to_block(cold);
-        self.in_cold = true;
-        body(self);
-        (self.dirty, self.in_cold) = (dirty, was_cold);
+        self.cold(body);
+        self.dirty = dirty;
         self.b.switch_to_block(go_on);
     }
 
@@ -507,9 +609,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.b.ins().brif(cond, cold, &[], join, &[BlockArg::Value(usual)]);
         self.b.seal_block(cold);
         self.b.switch_to_block(cold);
-        let was_cold = std::mem::replace(&mut self.in_cold, true);
-        let value = body(self);
-        self.in_cold = was_cold;
+        let value = self.cold(body);
         self.b.ins().jump(join, &[BlockArg::Value(value)]);
         self.b.seal_block(join);
         self.b.switch_to_block(join);
@@ -523,9 +623,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.b.ins().brif(cond, cold, &[], join, &[]);
         self.b.seal_block(cold);
         self.b.switch_to_block(cold);
-        let was_cold = std::mem::replace(&mut self.in_cold, true);
-        body(self);
-        self.in_cold = was_cold;
+        self.cold(body);
         self.b.ins().jump(join, &[]);
         self.b.seal_block(join);
         self.b.switch_to_block(join);
@@ -596,7 +694,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         if self.parked.int & 1 << r != 0 {
             return self.b.ins().load(I64, STATE, self.cpu, int_offset(r));
         }
-        self.b.use_var(self.int[r as usize])
+        self.get(r)
     }
 
     /// Host code that a guest pc's slot holds now.
@@ -630,6 +728,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         self.store_registers(there.minus(here).intersection(self.dirty));
         self.load_registers(here.minus(there).intersection(self.facts.live_in[b]));
         self.check_entry(b);
+        self.compute_live(self.facts.live_in[b]);
         self.b.ins().jump(self.blocks[b], &[]);
         self.edge_done(b);
     }
@@ -663,17 +762,29 @@ impl<'a, 'f> Translator<'a, 'f> {
         }
     }
 
-    /// Branches on `cond` to two targets.
-    pub(super) fn branch(&mut self, cond: Value, taken: Target, fall: Target) {
+    /// Branches on `cond` to two targets; `tested` is a register that is known on either edge, whether
+    /// it is one of floating point, and its contents on both.
+    pub(super) fn branch(
+        &mut self,
+        cond: Value,
+        taken: Target,
+        fall: Target,
+        tested: Option<(bool, u8, [u64; 2])>,
+    ) {
         let (taken_block, fall_block) = (self.edge_block(taken), self.edge_block(fall));
         self.b.ins().brif(cond, taken_block, &[], fall_block, &[]);
-        for (target, block) in [(taken, taken_block), (fall, fall_block)] {
+        let waiting = self.waiting.clone();
+        for (n, (target, block)) in
+            [(taken, taken_block), (fall, fall_block)].into_iter().enumerate()
+        {
             match target {
                 Target::Block(b) if self.blocks[b] == block => self.edge_done(b),
                 _ => {
                     self.b.seal_block(block);
                     self.b.switch_to_block(block);
+                    self.known(tested.map(|(fp, r, bits)| (fp, r, bits[n])));
                     self.goto(target);
+                    self.waiting.clone_from(&waiting);
                 }
             }
         }
@@ -683,7 +794,10 @@ impl<'a, 'f> Translator<'a, 'f> {
     /// Cranelift places what has been computed in the loop but is needed only there.
     fn is_plain_edge(&self, b: usize) -> bool {
         let same = self.parked == self.facts.parked[b];
-        same && !self.facts.leaves_loop(self.current, b) && self.entry_checks(b).is_empty()
+        let waits = !self.waiting_in(self.facts.live_in[b]).is_empty();
+        same && !waits
+            && !self.facts.leaves_loop(self.current, b)
+            && self.entry_checks(b).is_empty()
     }
 
     fn edge_block(&mut self, target: Target) -> ir::Block {
@@ -699,8 +813,9 @@ impl<'a, 'f> Translator<'a, 'f> {
         let args = self.arguments();
         let call = self.b.ins().call_indirect(self.sig, code, &args);
         let results = self.b.inst_results(call).to_vec();
+        self.waiting.clear();
         for (i, r) in RESULTS.into_iter().enumerate() {
-            self.b.def_var(self.int[r as usize], results[i + 1]);
+            self.define(r, results[i + 1]);
         }
         self.dirty = RegSet::NONE;
         let expected = self.iconst(return_pc as i64);
@@ -729,6 +844,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         let step = runtime::step as *const () as u64;
         let results = self.call_host(step, [self.cpu, kept, after, after]);
         self.dirty = RegSet::NONE;
+        self.known.memory_changes();
         self.load_registers(region::writes(insn));
         self.compare = None;
         self.cold_if(results[0], |t| t.stop_pending());

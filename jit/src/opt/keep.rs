@@ -16,7 +16,7 @@ use crate::abi;
 /// Whether an operation can raise an exception.
 fn raises(opcode: Opcode) -> bool {
     use Opcode::*;
-    matches!(opcode, Fadd | Fsub | Fmul | Fdiv | Sqrt | Fdemote | Fcmp | FcvtToSintSat)
+    matches!(opcode, Fadd | Fsub | Fmul | Fdiv | Sqrt | Fdemote | Fpromote | Fcmp | FcvtToSintSat)
 }
 
 /// Whether an instruction is executed for more than its result. Loads are never dropped.

@@ -30,10 +30,13 @@ impl Translator<'_, '_> {
             Kind::Itof => self.lower_itof(insn),
             Kind::Ftoi => self.lower_ftoi(insn),
             // The host keeps stores in order; only MB must wait for them.
-            Kind::Fence if insn.op == Opcode::Mb => {
-                self.b.ins().fence();
+            Kind::Fence => {
+                self.known.memory_changes();
+                if insn.op == Opcode::Mb {
+                    self.b.ins().fence();
+                }
             }
-            Kind::Fence | Kind::Barrier | Kind::Hint => {}
+            Kind::Barrier | Kind::Hint => {}
             Kind::IntrFlag => self.lower_intr_flag(insn),
             Kind::Amask => {
                 let b = self.operand_b(insn);
@@ -109,9 +112,7 @@ impl Translator<'_, '_> {
         }
         let disp = i64::from(insn.imm) << if insn.op == Opcode::Ldah { 16 } else { 0 };
         let base = self.get(insn.b);
-        let value = if disp == 0 { base } else { self.b.ins().iadd_imm_s(base, disp) };
-        let (root, before) = self.sum_of(base);
-        self.sums.insert(value, (root, before.wrapping_add(disp)));
+        let value = self.add_constant(base, disp);
         self.set(insn.a, value);
     }
 }

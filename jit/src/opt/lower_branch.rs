@@ -37,21 +37,33 @@ impl Translator<'_, '_> {
     }
 
     pub(super) fn lower_cond_branch(&mut self, insn: &Insn) {
-        let truth = self.condition(insn.op, insn.a);
-        self.cond(truth);
+        match self.condition_lazy(insn.op, insn.a) {
+            Some((truth, is)) => self.cond(truth, Some((false, insn.a, [is, 1 - is]))),
+            None => {
+                let truth = self.condition(insn.op, insn.a);
+                self.cond(truth, None);
+            }
+        }
     }
 
     pub(super) fn lower_cond_branch_f(&mut self, insn: &Insn) {
         if let Some(compare) = self.fused.take() {
             return self.compare_and_branch(compare, insn);
         }
-        let truth = self.condition_f(insn.op, insn.a);
-        self.cond(truth);
+        match self.condition_lazy_f(insn.op, insn.a) {
+            Some((truth, is)) => {
+                self.cond(truth, Some((true, insn.a, [is, 2f64.to_bits() - is])));
+            }
+            None => {
+                let truth = self.condition_f(insn.op, insn.a);
+                self.cond(truth, None);
+            }
+        }
     }
 
-    fn cond(&mut self, truth: Value) {
+    fn cond(&mut self, truth: Value, tested: Option<(bool, u8, [u64; 2])>) {
         match self.term() {
-            Term::Cond { taken, fall } => self.branch(truth, taken, fall),
+            Term::Cond { taken, fall } => self.branch(truth, taken, fall, tested),
             _ => self.stop_and_step(),
         }
     }

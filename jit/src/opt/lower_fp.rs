@@ -348,6 +348,9 @@ impl Translator<'_, '_> {
 
     /// Truth of a floating-point branch condition: only sign and zero count, -0 is zero.
     pub(super) fn condition_f(&mut self, branch: Opcode, r: u8) -> Value {
+        if let Some((truth, _)) = self.condition_lazy_f(branch, r) {
+            return truth;
+        }
         if let Some((c, truth)) = self.compare
             && c == r
             && matches!(branch, Opcode::Fbeq | Opcode::Fbne)

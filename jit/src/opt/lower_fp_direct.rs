@@ -10,6 +10,7 @@ use cranelift_codegen::ir::types::{F32, F64, I64};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 
 use super::emit::{Translator, srcloc};
+use super::lazy::Lazy;
 use super::lower_fp::Quals;
 use crate::region::{self, Term};
 
@@ -69,6 +70,11 @@ impl Translator<'_, '_> {
                 let quad = self.b.ins().fcvt_to_sint_sat(I64, b);
                 self.set_bits(insn.c, quad);
             }
+            // What an LDS has just loaded is converted once, here; a denormal or a signalling NaN raises.
+            Cvtst if let Some(single) = self.waiting_single(insn.b) => {
+                let value = self.b.ins().fpromote(F64, single);
+                self.set_f(insn.c, value);
+            }
             // Changes denormals and signalling NaNs only, and those raise.
             Cvtst => {
                 let b = self.get_f(insn.b);
@@ -90,7 +96,10 @@ impl Translator<'_, '_> {
         let block = &self.region.blocks[self.current];
         let rest = &block.insns[block.insns.len() - self.after..];
         let Some((branch, between)) = rest.split_last() else { return false };
+        let n = block.insns.len() - self.after - 1;
         insn.c != SINK
+            // The result is to be stored here, not on either edge.
+            && !self.facts.is_through(self.current, n)
             && branch.a == insn.c
             && matches!(branch.op, Opcode::Fbeq | Opcode::Fbne)
             && matches!(block.term, Term::Cond { .. })
@@ -106,6 +115,10 @@ impl Translator<'_, '_> {
             self.cold_aside(unordered, |t| {
                 t.exact_silent(insn);
             });
+            if insn.c != SINK {
+                self.set_lazy_f(insn.c, Lazy::CompareF(condition(insn.op), a, b));
+            }
+            return;
         }
         let truth = self.b.ins().fcmp(condition(insn.op), a, b);
         let (two, zero) = (self.b.ins().f64const(2.0), self.b.ins().f64const(0.0));
@@ -139,18 +152,19 @@ impl Translator<'_, '_> {
             self.b.ins().brif(unordered, cold, &[], false_block, &[]);
             self.b.seal_block(cold);
             self.b.switch_to_block(cold);
-            self.exact_silent(&insn);
+            self.cold(|t| t.exact_silent(&insn));
             self.b.ins().jump(false_block, &[]);
         } else {
             self.b.ins().brif(truth, true_block, &[], false_block, &[]);
         }
         self.b.set_srcloc(srcloc(self.region, self.pc));
-        for (block, value, target) in [(true_block, 2.0, yes), (false_block, 0.0, no)] {
+        let waiting = self.waiting.clone();
+        for (block, value, target) in [(true_block, 2f64, yes), (false_block, 0f64, no)] {
             self.b.seal_block(block);
             self.b.switch_to_block(block);
-            let value = self.b.ins().f64const(value);
-            self.set_f(insn.c, value);
+            self.set_lazy_f(insn.c, Lazy::Constant(value.to_bits()));
             self.goto(target);
+            self.waiting.clone_from(&waiting);
         }
     }
 

@@ -6,18 +6,27 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::emit::Translator;
+use super::lazy::Lazy;
+use crate::runtime;
 
 impl Translator<'_, '_> {
     pub(super) fn lower_alu(&mut self, insn: &Insn) {
         if insn.c == SINK {
             return;
         }
+        if let Some(cc) = comparison(insn.op).filter(|_| self.in_order) {
+            let (a, b) = (self.get(insn.a), self.operand_b(insn));
+            return self.set_lazy(insn.c, Lazy::Compare(cc, a, b));
+        }
         let value = match self.alu_with_constants(insn) {
             Some(value) => value,
             None => {
                 let a = self.get(insn.a);
                 let b = self.operand_b(insn);
-                self.alu(insn, a, b)
+                match self.alu_of_constants(insn.op, a, b) {
+                    Some(value) => value,
+                    None => self.alu(insn, a, b),
+                }
             }
         };
         self.set(insn.c, value);
@@ -47,8 +56,25 @@ impl Translator<'_, '_> {
         }
     }
 
+    /// With a constant operand, what need not be computed, or is known as a sum.
+    fn alu_of_constants(&mut self, op: Opcode, a: Value, b: Value) -> Option<Value> {
+        if !self.in_order {
+            return None;
+        }
+        let (x, y) = (self.constant(a), self.constant(b));
+        match (op, x, y) {
+            (_, Some(x), Some(y)) => {
+                let value = runtime::alu_thunk(op)?(x as u64, y as u64);
+                Some(self.iconst(value as i64))
+            }
+            (Opcode::Addq, _, Some(y)) => Some(self.add_constant(a, y)),
+            (Opcode::Addq, Some(x), _) => Some(self.add_constant(b, x)),
+            (Opcode::Subq, _, Some(y)) => Some(self.add_constant(a, y.wrapping_neg())),
+            _ => None,
+        }
+    }
+
     fn alu(&mut self, insn: &Insn, a: Value, b: Value) -> Value {
-        use IntCC::*;
         use Opcode::*;
         match insn.op {
             Addl => self.longword(a, b, |t, a, b| t.b.ins().iadd(a, b)),
@@ -73,11 +99,6 @@ impl Translator<'_, '_> {
             }
             Mulq => self.b.ins().imul(a, b),
             Umulh => self.b.ins().umulhi(a, b),
-            Cmpeq => self.compare(Equal, a, b),
-            Cmplt => self.compare(SignedLessThan, a, b),
-            Cmple => self.compare(SignedLessThanOrEqual, a, b),
-            Cmpult => self.compare(UnsignedLessThan, a, b),
-            Cmpule => self.compare(UnsignedLessThanOrEqual, a, b),
             And => self.b.ins().band(a, b),
             Bic => self.b.ins().band_not(a, b),
             Bis => self.b.ins().bor(a, b),
@@ -90,10 +111,11 @@ impl Translator<'_, '_> {
             Ctpop => self.b.ins().popcnt(b),
             Ctlz => self.b.ins().clz(b),
             Cttz => self.b.ins().ctz(b),
-            _ => match self.lower_byte(insn, a, b) {
-                Some(value) => value,
+            op => match (comparison(op), self.lower_byte(insn, a, b)) {
+                (Some(cc), _) => self.compare(cc, a, b),
+                (_, Some(value)) => value,
                 // Every `alu` row has a thunk: the table generates both.
-                None => self.call_alu(insn.op, a, b).unwrap_or(a),
+                _ => self.call_alu(insn.op, a, b).unwrap_or(a),
             },
         }
     }
@@ -168,6 +190,9 @@ impl Translator<'_, '_> {
 
     /// Truth of an integer branch condition on a register.
     pub(super) fn condition(&mut self, branch: Opcode, r: u8) -> Value {
+        if let Some((truth, _)) = self.condition_lazy(branch, r) {
+            return truth;
+        }
         let value = self.get(r);
         let cc = match branch {
             Opcode::Beq => IntCC::Equal,
@@ -184,4 +209,16 @@ impl Translator<'_, '_> {
         };
         self.b.ins().icmp_imm_s(cc, value, 0)
     }
+}
+
+/// What an integer comparison compares for.
+fn comparison(op: Opcode) -> Option<IntCC> {
+    Some(match op {
+        Opcode::Cmpeq => IntCC::Equal,
+        Opcode::Cmplt => IntCC::SignedLessThan,
+        Opcode::Cmple => IntCC::SignedLessThanOrEqual,
+        Opcode::Cmpult => IntCC::UnsignedLessThan,
+        Opcode::Cmpule => IntCC::UnsignedLessThanOrEqual,
+        _ => return None,
+    })
 }

@@ -6,6 +6,7 @@ use cranelift_codegen::ir::types::{F32, F64, I8, I16, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::emit::{GUEST, Translator};
+use super::lazy::Lazy;
 use crate::abi::word;
 
 impl Translator<'_, '_> {
@@ -27,7 +28,7 @@ impl Translator<'_, '_> {
             self.cold_if(outside, |t| t.stop_and_step());
             self.bounds.accessed(insn.b, 0);
             let sum = self.sum_of(base);
-            self.checked.push(sum);
+            self.known.checked.push(sum);
         }
         if self.mode.strict && !matches!(insn.op, Opcode::LdqU | Opcode::StqU) {
             self.check_alignment(insn, base);
@@ -39,7 +40,7 @@ impl Translator<'_, '_> {
     /// Whether the base is a sum of what this block has checked, near enough to need no check.
     fn checked_nearby(&mut self, insn: &Insn, base: Value) -> bool {
         let (root, disp) = self.sum_of(base);
-        let same = self.checked.iter().filter(|c| c.0 == root);
+        let same = self.known.checked.iter().filter(|c| c.0 == root);
         let Some(distance) = same.map(|c| disp - c.1).min_by_key(|d| d.unsigned_abs()) else {
             return false;
         };
@@ -76,7 +77,7 @@ impl Translator<'_, '_> {
     pub(super) fn lower_load(&mut self, insn: &Insn) {
         use Opcode::*;
         // A load to R31 or F31 is a prefetch and never faults.
-        if insn.a == SINK {
+        if insn.a == SINK || self.load_known(insn) {
             return;
         }
         match insn.op {
@@ -104,8 +105,7 @@ impl Translator<'_, '_> {
                     Lds if self.is_number(insn) => {
                         let single = self.b.ins().load(F32, GUEST, at, disp);
                         let single = self.in_register(single);
-                        let value = self.b.ins().fpromote(F64, single);
-                        self.set_f(insn.a, value);
+                        self.set_lazy_f(insn.a, Lazy::Single(single, self.pc));
                     }
                     Lds => {
                         let bits = self.b.ins().uload32(GUEST, at, disp);
@@ -133,6 +133,7 @@ impl Translator<'_, '_> {
                 let at = self.quadword_address(insn);
                 let value = self.get(insn.a);
                 self.b.ins().store(GUEST, value, at, 0);
+                self.stored(insn, None);
             }
             Stf | Stg => self.interpret_one(insn),
             _ => {
@@ -150,6 +151,7 @@ impl Translator<'_, '_> {
                     _ => self.get(insn.a),
                 };
                 self.b.ins().store(GUEST, value, at, disp);
+                self.stored(insn, Some(value).filter(|_| matches!(insn.op, Stq | Stt)));
             }
         }
     }

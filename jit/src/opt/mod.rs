@@ -11,6 +11,7 @@ mod cover;
 mod emit;
 mod idiom;
 mod keep;
+mod lazy;
 mod lower;
 mod lower_branch;
 mod lower_byte;
@@ -21,6 +22,7 @@ mod lower_fp_direct;
 mod lower_int;
 mod lower_mem;
 mod regions;
+mod reuse;
 mod translated;
 
 use std::collections::HashMap;
