@@ -1,4 +1,4 @@
-//! Project chores behind one door: `cargo xtask ci | bless | docs | guests | fuzz`. Parses and dispatches.
+//! Project chores behind one door: `cargo xtask ci | bless | docs | guests | fuzz | results`. Parses and dispatches.
 
 use std::process::ExitCode;
 
@@ -43,6 +43,15 @@ enum Chore {
         #[arg(long)]
         thorough: bool,
     },
+    /// Measure every row on every engine and write the record and its page into docs/results/.
+    Results {
+        /// What to call it.
+        #[arg(default_value = "full")]
+        name: String,
+        /// A small fraction, into target/results/: whether every row works.
+        #[arg(long)]
+        small: bool,
+    },
     /// Rebuild the guest ELF files and record their hashes.
     Guests {
         /// Only compare with the committed files, byte for byte.
@@ -59,6 +68,7 @@ fn main() -> ExitCode {
         Chore::Fuzz { minutes, seed, programs, jobs, thorough } => {
             chores::fuzz(Campaign { minutes, seed, programs, jobs, thorough })
         }
+        Chore::Results { name, small } => chores::results(&name, small),
         Chore::Guests { check } => guests_build::guests(check),
     };
     match result {
