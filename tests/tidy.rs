@@ -407,12 +407,29 @@ fn documents_are_reachable_and_their_links_lead_somewhere() {
         }
     }
     let index = docs.join("architecture.md");
-    for page in pages.iter().filter(|p| p.starts_with(&docs) && **p != index) {
+    let summary = docs.join("SUMMARY.md");
+    let is_entry = |page: &Path| [&index, &summary].iter().any(|entry| *entry == page);
+    for page in pages.iter().filter(|p| p.starts_with(&docs) && !is_entry(p)) {
         if !reached.contains(&fs::canonicalize(page).unwrap()) {
             found.push(format!("{}: no page links to it", relative(page)));
         }
     }
     check("documents", found);
+}
+
+#[test]
+fn the_book_has_every_page_once() {
+    let docs = root().join("docs");
+    let listed = links(&fs::read_to_string(docs.join("SUMMARY.md")).unwrap());
+    let mut found = Vec::new();
+    for page in files_below(&docs, "md").iter().filter(|page| !page.ends_with("SUMMARY.md")) {
+        let name = relative(page).trim_start_matches("docs/").to_owned();
+        let count = listed.iter().filter(|link| **link == name).count();
+        if count != 1 {
+            found.push(format!("{name} is {count} times in docs/SUMMARY.md, not once"));
+        }
+    }
+    check("the book", found);
 }
 
 #[test]

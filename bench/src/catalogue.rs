@@ -96,8 +96,14 @@ pub fn rows() -> Vec<Row> {
 /// `everything`.
 pub fn select(all: &[Row], names: &[String], everything: bool) -> anyhow::Result<Vec<Row>> {
     if let Some(name) = names.iter().find(|name| !all.iter().any(|row| row.name == **name)) {
-        let known: Vec<&str> = all.iter().map(|row| row.name.as_str()).collect();
-        bail!("unknown row `{name}`; choose among {}", known.join(", "));
+        // There are a hundred rows: those that begin alike, or where they are listed.
+        let stem = name.split('-').next().unwrap_or(name);
+        let like = all.iter().filter(|row| row.name.starts_with(stem) && !stem.is_empty());
+        let like: Vec<&str> = like.map(|row| row.name.as_str()).take(12).collect();
+        match like.is_empty() {
+            true => bail!("unknown row `{name}`; `axplab list` names them all"),
+            false => bail!("unknown row `{name}`; choose among {}", like.join(", ")),
+        }
     }
     let wanted = |row: &&Row| match names.is_empty() {
         true => everything || row.by_default(),

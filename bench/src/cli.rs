@@ -173,8 +173,10 @@ pub struct ModesArgs {
     axplab bench --all --resume all.json     go on with it after an interruption\n  \
     axplab bench --program ./mine.alpha --native-twin ./mine -- its arguments\n  \
     axplab bench --config lab.toml --engines native,ds10\n\n\
-    A configuration file adds engines of your own; {elf} is the Alpha program, {native} its\n\
-    native twin, {args} its arguments:\n  \
+    A configuration file adds engines of your own and defaults; {elf} is the Alpha program,\n\
+    {native} its native twin, {args} its arguments:\n  \
+    [bench]\n  \
+    engines = [\"native\", \"auto\", \"ds10\"]\n  \
     [engine.ds10]\n  \
     run = \"ssh ds10 {elf} {args}\"\n\n\
     Exit status: 0 all results right, 1 a wrong result or a failed run, 2 a wrong call,\n\
@@ -219,8 +221,9 @@ pub struct BenchArgs {
     #[arg(long, value_enum, default_value_t = crate::report::Format::Table)]
     pub format: crate::report::Format,
     /// The CPU whose build of the guest programs is run, where a row has one
-    #[arg(long, default_value = "ev56")]
-    pub cpu: String,
+    /// [default: ev56]
+    #[arg(long, value_name = "MODEL")]
+    pub cpu: Option<String>,
     /// The work loop's aimed-at time in one sample [default: 1, quick 0.25]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub sample_time: Option<f64>,
@@ -230,7 +233,7 @@ pub struct BenchArgs {
     /// How the engine `auto` is to translate, as for `axplab run`
     #[arg(long, value_name = "HOW", value_delimiter = ',')]
     pub jit: Vec<String>,
-    /// Configuration with further engines [default: axplab/config.toml in the user's configuration folder]
+    /// Configuration: further engines and defaults [default: axplab/config.toml in the user's configuration folder]
     #[arg(long, value_name = "FILE", env = "AXPLAB_CONFIG")]
     pub config: Option<PathBuf>,
 }

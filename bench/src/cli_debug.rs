@@ -122,7 +122,8 @@ pub struct ProfileArgs {
     /// Write a profile for the Firefox Profiler to FILE (JSON)
     #[arg(long, value_name = "FILE")]
     pub firefox: Option<PathBuf>,
-    /// Write /tmp/perf-PID.map, from which `perf report` has names for translated code
+    /// Write /tmp/perf-PID.map: names of translated code for tools that look addresses up there (perf
+    /// itself does so for anonymous memory only, which this is not: use --jitdump)
     #[arg(long)]
     pub perf_map: bool,
     /// Write jit-PID.dump to DIR, for `perf inject --jit`

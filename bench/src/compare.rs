@@ -1,8 +1,9 @@
 //! Whether one run is slower than another: ratios within each run, bootstrap intervals of their change, and a verdict per row and tier.
 //!
 //! Absolute times drift with the machine, so a run's time is divided by the time of a fixed program
-//! measured in turn with it. The engine's own geometric mean decides first; rows are judged by intervals
-//! widened by Holm's rule for how many of them there are. `cmd/compare.rs` prints the result.
+//! measured in turn with it. The engine's own geometric mean, in which rows weigh by how exactly they were
+//! measured, decides first; rows are judged by intervals widened by Holm's rule for how many of them
+//! there are. `cmd/compare.rs` prints the result.
 
 use std::fmt::Write as _;
 
@@ -232,7 +233,7 @@ fn logs(row: &RowRecord, ours: &ResultRecord, base: &ResultRecord) -> Vec<f64> {
         .collect()
 }
 
-/// Resampled changes of a median of logarithms.
+/// Resampled changes of a trimmed mean of logarithms.
 #[derive(Debug, Clone)]
 struct Bootstrap {
     estimate: f64,
@@ -242,32 +243,53 @@ struct Bootstrap {
     count: f64,
 }
 
+/// Standard deviation of a row's change below which exactness earns no more weight: layouts and a
+/// machine's mood differ by as much between two runs, whatever the samples within them say.
+const EXACT: f64 = 0.01;
+
 impl Bootstrap {
     fn new(before: &[f64], after: &[f64], seed: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(0x5eed_0000 + seed);
-        let median = |xs: &[f64]| stats::median(xs).unwrap_or(f64::NAN);
+        let center = |xs: &[f64]| stats::trimmed_mean(xs).unwrap_or(f64::NAN);
         let mut draw = |xs: &[f64]| {
             let drawn: Vec<f64> = xs.iter().map(|_| xs[random.usize(..xs.len())]).collect();
-            median(&drawn)
+            center(&drawn)
         };
         let changes = (0..RESAMPLES).map(|_| draw(after) - draw(before)).collect();
         Self {
-            estimate: median(after) - median(before),
+            estimate: center(after) - center(before),
             changes,
             freedom: (before.len() + after.len() - 2) as f64,
             count: before.len().min(after.len()) as f64,
         }
     }
 
-    /// The mean over rows, whose samples are independent of each other.
+    fn variance(&self) -> f64 {
+        let squares: f64 = self.changes.iter().map(|x| (x - self.estimate).powi(2)).sum();
+        squares / RESAMPLES as f64
+    }
+
+    /// The mean over rows, whose samples are independent of each other. Rows weigh by their exactness:
+    /// one row on which a machine is moody would otherwise hide what all others show.
     fn mean(all: &[&Self]) -> Option<Self> {
-        let share = 1.0 / all.len() as f64;
+        let weights: Vec<f64> =
+            all.iter().map(|one| 1.0 / (one.variance() + EXACT * EXACT)).collect();
+        let total: f64 = weights.iter().sum();
+        let of = |get: &dyn Fn(&Self) -> f64| -> f64 {
+            all.iter().zip(&weights).map(|(one, weight)| get(one) * weight / total).sum()
+        };
+        // Welch and Satterthwaite: what the spread is known from, where few rows weigh most.
+        let spreads: Vec<f64> = all
+            .iter()
+            .zip(&weights)
+            .map(|(one, weight)| weight * weight * (one.variance() + EXACT * EXACT))
+            .collect();
+        let each = all.iter().zip(&spreads).map(|(one, spread)| spread * spread / one.freedom);
+        let freedom = spreads.iter().sum::<f64>().powi(2) / each.sum::<f64>();
         (!all.is_empty()).then(|| Self {
-            estimate: all.iter().map(|one| one.estimate).sum::<f64>() * share,
-            changes: (0..RESAMPLES)
-                .map(|i| all.iter().map(|one| one.changes[i]).sum::<f64>() * share)
-                .collect(),
-            freedom: all.iter().map(|one| one.freedom).sum(),
+            estimate: of(&|one| one.estimate),
+            changes: (0..RESAMPLES).map(|i| of(&|one| one.changes[i])).collect(),
+            freedom,
             count: all.iter().map(|one| one.count).fold(f64::MAX, f64::min),
         })
     }

@@ -1,7 +1,7 @@
 //! The registry of engines: each is a command line with placeholders, so in-tree, native and foreign ones are measured alike.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
@@ -53,13 +53,6 @@ pub struct Values<'a> {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    #[serde(default)]
-    engine: toml::Table,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Entry {
     run: String,
     #[serde(default)]
@@ -75,28 +68,9 @@ fn yes() -> bool {
     true
 }
 
-/// The built-in engines, and those of the user's configuration after them or in place of one of the same name.
-///
-/// `config` is the file the user named; without it, the usual place is read if there is a file.
-pub fn registry(config: Option<&Path>) -> anyhow::Result<Vec<EngineSpec>> {
-    let mut engines = parse(BUILT_IN).context("built-in engine definitions")?;
-    let config = match config {
-        Some(path) => Some(path.to_owned()),
-        None => usual_config().filter(|path| path.is_file()),
-    };
-    if let Some(path) = config {
-        let text = std::fs::read_to_string(&path)
-            .with_context(|| format!("cannot read the configuration `{}`", path.display()))?;
-        let own =
-            parse(&text).with_context(|| format!("in the configuration `{}`", path.display()))?;
-        for spec in own {
-            match engines.iter_mut().find(|known| known.name == spec.name) {
-                Some(known) => *known = spec,
-                None => engines.push(spec),
-            }
-        }
-    }
-    Ok(engines)
+/// The engines that every build knows, in the order of columns.
+pub fn built_in() -> anyhow::Result<Vec<EngineSpec>> {
+    parse(BUILT_IN).context("built-in engine definitions")
 }
 
 /// The engines of that name, in the user's order; without names, the default ones.
@@ -118,12 +92,20 @@ pub fn select(all: &[EngineSpec], names: &[String]) -> anyhow::Result<Vec<Engine
 }
 
 fn parse(text: &str) -> anyhow::Result<Vec<EngineSpec>> {
-    let file: File = toml::from_str(text)?;
-    let mut engines = Vec::new();
-    for (name, value) in file.engine {
-        engines.push(spec(&name, value).with_context(|| format!("engine `{name}`"))?);
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        engine: toml::Table,
     }
-    Ok(engines)
+    specs(toml::from_str::<File>(text)?.engine)
+}
+
+/// The engines of a file's tables `[engine.NAME]`.
+pub fn specs(tables: toml::Table) -> anyhow::Result<Vec<EngineSpec>> {
+    let spec = |(name, value): (String, toml::Value)| {
+        spec(&name, value).with_context(|| format!("engine `{name}`"))
+    };
+    tables.into_iter().map(spec).collect()
 }
 
 fn spec(name: &str, value: toml::Value) -> anyhow::Result<EngineSpec> {
@@ -144,14 +126,6 @@ fn spec(name: &str, value: toml::Value) -> anyhow::Result<EngineSpec> {
         default: entry.default,
         install: entry.install,
     })
-}
-
-fn usual_config() -> Option<PathBuf> {
-    let folder = std::env::var_os("XDG_CONFIG_HOME")
-        .filter(|value| !value.is_empty())
-        .map(PathBuf::from)
-        .or_else(|| std::env::home_dir().map(|home| home.join(".config")))?;
-    Some(folder.join("axplab").join("config.toml"))
 }
 
 impl EngineSpec {

@@ -7,6 +7,7 @@ mod cli_debug;
 mod cmd;
 mod collect;
 mod compare;
+mod config;
 mod count;
 mod debug;
 mod delay;

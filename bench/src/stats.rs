@@ -47,6 +47,15 @@ pub fn median(samples: &[f64]) -> Option<f64> {
     sorted(samples).map(|sorted| middle(&sorted))
 }
 
+/// The mean of finite samples without the least and the greatest fifth: nearly as exact as the mean where all is
+/// well, and moved by neither end. (Times on a shared machine have two humps, between which a median jumps.)
+pub fn trimmed_mean(samples: &[f64]) -> Option<f64> {
+    let sorted = sorted(samples)?;
+    let cut = sorted.len() / 5;
+    let kept = &sorted[cut..sorted.len() - cut];
+    Some(kept.iter().sum::<f64>() / kept.len() as f64)
+}
+
 /// The geometric mean of positive values; `None` if there are none or one is not positive.
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     let fit = !values.is_empty() && values.iter().all(|&x| x > 0.0 && x.is_finite());
@@ -149,6 +158,8 @@ mod tests {
         assert_eq!(median(&[1.0, 2.0, 3.0, 4.0]), Some(2.5));
         assert_eq!(median(&[f64::MAX, f64::MAX]), Some(f64::MAX));
         assert!((geometric_mean(&[2.0, 8.0]).unwrap() - 4.0).abs() < 1e-12);
+        assert_eq!(trimmed_mean(&[900.0, 1.0, 2.0, 3.0, -900.0]), Some(2.0));
+        assert_eq!(trimmed_mean(&[1.0, 5.0]), Some(3.0));
     }
 
     #[test]
@@ -157,6 +168,7 @@ mod tests {
         assert_eq!(median(&[1.0, f64::NAN]), None);
         assert_eq!(geometric_mean(&[1.0, 0.0]), None);
         assert_eq!(geometric_mean(&[]), None);
+        assert_eq!((trimmed_mean(&[]), trimmed_mean(&[f64::INFINITY])), (None, None));
     }
 
     #[test]

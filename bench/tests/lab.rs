@@ -4,90 +4,17 @@ mod common;
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use common::has;
+use common::{Folder, has, text};
 
-/// A folder of its own, with a place for temporary files that must be empty in the end.
-struct Bench {
-    dir: tempfile::TempDir,
-}
-
-impl Bench {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("tmp")).unwrap();
-        fs::create_dir(dir.path().join("out")).unwrap();
-        Self { dir }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// Adds an engine that runs a shell script with the arguments ROW REPS SIZE.
-    fn engine(&self, name: &str, script: &str) {
-        let file = self.path(&format!("{name}.sh"));
-        fs::write(&file, script).unwrap();
-        let config = self.path("config.toml");
-        let mut text = fs::read_to_string(&config).unwrap_or_default();
-        text += &format!("[engine.{name}]\nrun = \"sh '{}' {{args}}\"\n", file.display());
-        fs::write(config, text).unwrap();
-    }
-
-    /// An engine that claims `rate` units of work per second and gives the right result.
-    fn right(&self, name: &str, row: &str, rate: u64) {
-        let checksum = self.checksum(row);
-        self.engine(name, &answer(rate, &checksum));
-    }
-
-    fn checksum(&self, row: &str) -> String {
-        let list: Value = serde_json::from_slice(&self.run(&["list", "--json"]).stdout).unwrap();
-        let rows = list["rows"].as_array().unwrap();
-        let row = rows.iter().find(|entry| entry["name"] == row).unwrap();
-        row["checksums"][row["size"].to_string()].as_str().unwrap().to_owned()
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_axplab"));
-        command
-            .args(args)
-            .current_dir(self.path("out"))
-            .env("TMPDIR", self.path("tmp"))
-            .env("XDG_CONFIG_HOME", self.path("no-config"))
-            .env_remove("AXPLAB_SYSROOT")
-            .env_remove("AXPLAB_CONFIG")
-            .stdin(Stdio::null());
-        if self.path("config.toml").exists() {
-            command.env("AXPLAB_CONFIG", self.path("config.toml"));
-        }
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().unwrap()
-    }
-
-    fn record(&self, name: &str) -> Value {
-        serde_json::from_slice(&fs::read(self.path("out").join(name)).unwrap()).unwrap()
-    }
-
-    /// Files left in the working folder, and none in the temporary one.
-    fn left(&self) -> Vec<String> {
-        assert_eq!(names(&self.path("tmp")), [""; 0], "temporary files are left");
-        names(&self.path("out"))
-    }
-}
-
-fn names(dir: &Path) -> Vec<String> {
-    fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect()
+/// Adds an engine that claims `rate` units of work per second and gives the right result.
+fn right(bench: &Folder, name: &str, row: &str, rate: u64) {
+    bench.scripted(name, &answer(rate, &bench.checksum(row)));
 }
 
 /// A script whose clock shows a hundredth of a second for each repetition.
@@ -99,17 +26,13 @@ fn answer(rate: u64, checksum: &str) -> String {
     )
 }
 
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
-
 const ROW: &str = "numeric-sort";
 
 #[test]
 fn figures_are_work_by_time_and_the_record_has_its_form() {
-    let bench = Bench::new();
-    bench.right("slow", ROW, 200);
-    bench.right("fast", ROW, 800);
+    let bench = Folder::new();
+    right(&bench, "slow", ROW, 200);
+    right(&bench, "fast", ROW, 800);
     let args = ["bench", ROW, "--engines", "slow,fast", "--samples", "5", "--json", "r.json"];
     let output = bench.run(&args);
     assert!(output.status.success(), "{output:?}");
@@ -164,7 +87,7 @@ fn figures_are_work_by_time_and_the_record_has_its_form() {
 
 #[test]
 fn what_an_engine_tells_of_itself_is_in_the_record() {
-    let bench = Bench::new();
+    let bench = Folder::new();
     let script = format!(
         "echo '{{\"instructions\":5,\"engine\":\"x\",\"phases\":{{\"load\":0.25,\"execute\":2}},\"code_bytes\":64}}' >\"$1\"\n\
          shift\n{}",
@@ -184,13 +107,13 @@ fn what_an_engine_tells_of_itself_is_in_the_record() {
 
 #[test]
 fn a_wrong_result_is_an_error_and_status_1_but_spoils_nothing_else() {
-    let bench = Bench::new();
-    bench.right("good", ROW, 200);
-    bench.engine("wrong", &answer(300, "0123456789abcdef"));
-    bench.engine("crash", "kill -SEGV $$");
-    bench.engine("fails", "echo 'no disk' >&2; exit 7");
-    bench.engine("hangs", "sleep 100");
-    bench.engine("silent", "true");
+    let bench = Folder::new();
+    right(&bench, "good", ROW, 200);
+    bench.scripted("wrong", &answer(300, "0123456789abcdef"));
+    bench.scripted("crash", "kill -SEGV $$");
+    bench.scripted("fails", "echo 'no disk' >&2; exit 7");
+    bench.scripted("hangs", "sleep 100");
+    bench.scripted("silent", "true");
     let engines = "good,wrong,crash,fails,hangs,silent";
     let args = ["bench", ROW, "-e", engines, "-n", "2", "--timeout", "1", "--json", "r.json"];
     let output = bench.run(&args);
@@ -214,8 +137,8 @@ fn a_wrong_result_is_an_error_and_status_1_but_spoils_nothing_else() {
 
 #[test]
 fn an_engine_that_hangs_on_every_row_is_left_out_after_some() {
-    let bench = Bench::new();
-    bench.engine("hangs", "sleep 100");
+    let bench = Folder::new();
+    bench.scripted("hangs", "sleep 100");
     let rows = [ROW, "idea", "huffman", "bitfield", "assignment"];
     let call = ["-e", "hangs", "--timeout", "0.1", "--json", "r.json"];
     let output = bench.command(&["bench"]).args(rows).args(call).output().unwrap();
@@ -233,8 +156,8 @@ fn an_engine_that_hangs_on_every_row_is_left_out_after_some() {
 
 #[test]
 fn what_the_user_must_correct_is_one_line_and_status_2_and_leaves_no_file() {
-    let bench = Bench::new();
-    bench.right("good", ROW, 200);
+    let bench = Folder::new();
+    right(&bench, "good", ROW, 200);
     fs::create_dir(bench.path("out/folder")).unwrap();
     fs::write(bench.path("bad.toml"), "[engine.x]\nrun = 'x'\n").unwrap();
     fs::write(bench.path("x86.elf"), fs::read(env!("CARGO_BIN_EXE_axplab")).unwrap()).unwrap();
@@ -242,7 +165,8 @@ fn what_the_user_must_correct_is_one_line_and_status_2_and_leaves_no_file() {
     let path = |name: &str| bench.path(name).display().to_string();
     let (bad, x86, empty, none) = (path("bad.toml"), path("x86.elf"), path("empty"), path("none"));
     let calls: &[(&[&str], &[&str])] = &[
-        (&["bench", "no-such-row"], &["`no-such-row`", "md5-8192"]),
+        (&["bench", "no-such-row"], &["`no-such-row`", "axplab list"]),
+        (&["bench", "md5"], &["`md5`", "md5-8192"]),
         (&["bench", "--engines", "warp"], &["`warp`", "qemu-alpha"]),
         (&["bench", "--cpu", "ev8"], &["`ev8`", "ev67"]),
         (&["bench", ROW, "-e", "good", "--json", "/no/such/r.json"], &["`/no/such/r.json`"]),
@@ -281,16 +205,16 @@ fn what_the_user_must_correct_is_one_line_and_status_2_and_leaves_no_file() {
 
 #[test]
 fn a_bad_path_is_found_before_anything_is_measured() {
-    let bench = Bench::new();
-    bench.engine("marks", &format!("touch '{}'", bench.path("measured").display()));
+    let bench = Folder::new();
+    bench.scripted("marks", &format!("touch '{}'", bench.path("measured").display()));
     bench.run(&["bench", ROW, "-e", "marks", "--json", "/no/such/r.json"]);
     assert!(!bench.path("measured").exists());
 }
 
 #[test]
 fn an_engine_that_is_missing_keeps_its_column_with_a_warning() {
-    let bench = Bench::new();
-    bench.right("good", ROW, 200);
+    let bench = Folder::new();
+    right(&bench, "good", ROW, 200);
     let config = bench.path("config.toml");
     let text_before = fs::read_to_string(&config).unwrap();
     let more =
@@ -308,8 +232,8 @@ fn an_engine_that_is_missing_keeps_its_column_with_a_warning() {
 
 #[test]
 fn an_interrupted_run_keeps_what_it_measured_and_ends_its_children() {
-    let bench = Bench::new();
-    bench.right("good", ROW, 200);
+    let bench = Folder::new();
+    right(&bench, "good", ROW, 200);
     // Calibrates quickly, then sleeps in its second sample, telling its process id.
     let (pid, count) = (bench.path("pid"), bench.path("count"));
     let (pid_file, count_file) = (pid.display(), count.display());
@@ -318,7 +242,7 @@ fn an_interrupted_run_keeps_what_it_measured_and_ends_its_children() {
          if [ $(wc -l < '{count_file}') -ge 4 ]; then echo $$ > '{pid_file}'; sleep 1000; fi\n{}",
         answer(400, &bench.checksum(ROW))
     );
-    bench.engine("sleeps", &script);
+    bench.scripted("sleeps", &script);
     let args = ["bench", ROW, "-e", "good,sleeps", "-n", "9", "--json", "r.json"];
     let child = bench.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let start = Instant::now();
@@ -342,7 +266,7 @@ fn an_interrupted_run_keeps_what_it_measured_and_ends_its_children() {
 
 #[test]
 fn a_reader_that_leaves_early_is_no_error() {
-    let bench = Bench::new();
+    let bench = Folder::new();
     let mut child = bench.command(&["list"]).stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let status = child.wait().unwrap();
@@ -351,8 +275,8 @@ fn a_reader_that_leaves_early_is_no_error() {
 
 #[test]
 fn the_record_and_markdown_go_to_standard_output_on_request() {
-    let bench = Bench::new();
-    bench.right("good", ROW, 200);
+    let bench = Folder::new();
+    right(&bench, "good", ROW, 200);
     let output = bench.run(&["bench", ROW, "-e", "good", "-n", "2", "--json", "-"]);
     let record: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(record["rows"][0]["results"][0]["median"], 200.0);
@@ -363,7 +287,7 @@ fn the_record_and_markdown_go_to_standard_output_on_request() {
 
 #[test]
 fn real_kernels_agree_natively_and_under_qemu() {
-    let bench = Bench::new();
+    let bench = Folder::new();
     let args =
         ["bench", ROW, "call-recursive", "-n", "2", "--sample-time", "0.02", "--json", "r.json"];
     let mut engines = "native,native-o3".to_owned();
@@ -389,7 +313,7 @@ fn the_disassembly_of_every_guest_program_is_objdumps() {
     if !has("alpha-linux-gnu-objdump", "the_disassembly_of_every_guest_program_is_objdumps") {
         return;
     }
-    let bench = Bench::new();
+    let bench = Folder::new();
     for (program, elf) in axp_guests::Catalogue::builtin()
         .programs
         .iter()

@@ -1,68 +1,15 @@
 //! `bench --resume`, `--program` and `import` through the command line, with stand-in commands; rows that make files leave none.
 
+mod common;
+
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// A folder of its own, with a place for temporary files that must be empty in the end.
-struct Bench {
-    dir: tempfile::TempDir,
-}
-
-impl Bench {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("tmp")).unwrap();
-        fs::create_dir(dir.path().join("out")).unwrap();
-        fs::write(dir.path().join("config.toml"), "").unwrap();
-        Self { dir }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// Adds an engine by its command line.
-    fn engine(&self, name: &str, run: &str) {
-        let config = self.path("config.toml");
-        let text = fs::read_to_string(&config).unwrap();
-        fs::write(config, format!("{text}[engine.{name}]\nrun = '''{run}'''\n")).unwrap();
-    }
-
-    fn script(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.path(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        path
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_axplab"));
-        command
-            .args(args)
-            .current_dir(self.path("out"))
-            .env("TMPDIR", self.path("tmp"))
-            .env("AXPLAB_CONFIG", self.path("config.toml"))
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().unwrap()
-    }
-
-    fn record(&self, name: &str) -> Value {
-        serde_json::from_slice(&fs::read(self.path("out").join(name)).unwrap()).unwrap()
-    }
-
-    fn nothing_left(&self) {
-        assert_eq!(fs::read_dir(self.path("tmp")).unwrap().count(), 0, "temporary files are left");
-    }
-}
+use common::{Folder, text};
 
 /// What a kernel would print, from the arguments ROW REPS SIZE; appends its row to `log`.
 fn kernel(log: &Path, checksums: &[(&str, String)]) -> String {
@@ -74,25 +21,15 @@ fn kernel(log: &Path, checksums: &[(&str, String)]) -> String {
     )
 }
 
-fn checksum(bench: &Bench, row: &str) -> String {
-    let list: Value = serde_json::from_slice(&bench.run(&["list", "--json"]).stdout).unwrap();
-    let row = list["rows"].as_array().unwrap().iter().find(|entry| entry["name"] == row).unwrap();
-    row["checksums"][row["size"].to_string()].as_str().unwrap().to_owned()
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
-
 fn row_names(record: &Value) -> Vec<&str> {
     record["rows"].as_array().unwrap().iter().map(|row| row["row"].as_str().unwrap()).collect()
 }
 
 #[test]
 fn an_interrupted_run_goes_on_where_it_stopped() {
-    let bench = Bench::new();
+    let bench = Folder::new();
     let log = bench.path("log");
-    let sums = ["numeric-sort", "idea", "huffman"].map(|row| (row, checksum(&bench, row)));
+    let sums = ["numeric-sort", "idea", "huffman"].map(|row| (row, bench.checksum(row)));
     let answer = kernel(&log, &sums);
     // Sleeps in the second of three rows, the first time.
     let gate = bench.path("gate");
@@ -136,12 +73,12 @@ fn an_interrupted_run_goes_on_where_it_stopped() {
     let other = [&args[..6], &["-n", "3", "--resume", "r.json"]].concat();
     assert!(bench.run(&other).status.success());
     assert!(fs::read_to_string(&log).unwrap().contains("numeric-sort"));
-    bench.nothing_left();
+    bench.left();
 }
 
 #[test]
 fn a_record_that_cannot_be_gone_on_with_is_named_and_kept() {
-    let bench = Bench::new();
+    let bench = Folder::new();
     bench.engine("x", "true {args}");
     let path = bench.path("out").join("r.json");
     for (content, say) in [
@@ -160,7 +97,7 @@ fn a_record_that_cannot_be_gone_on_with_is_named_and_kept() {
 
 #[test]
 fn a_program_of_the_users_own_stands_in_the_table() {
-    let bench = Bench::new();
+    let bench = Folder::new();
     let guest = bench.script("mine.alpha", "#!/bin/sh\nsleep 0.05; echo \"$@\"; exit 3\n");
     let twin = bench.script("mine", "#!/bin/sh\necho \"$@\"; exit 3\n");
     bench.engine("ds10", "{elf} {args}");
@@ -193,13 +130,13 @@ fn a_program_of_the_users_own_stands_in_the_table() {
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains(say), "{}", text(&output.stderr));
     }
-    bench.nothing_left();
+    bench.left();
 }
 
 #[test]
 fn lines_from_elsewhere_become_a_record() {
-    let bench = Bench::new();
-    let sum = checksum(&bench, "idea");
+    let bench = Folder::new();
+    let sum = bench.checksum("idea");
     let line = |seconds: &str, sum: &str| {
         format!(
             "ds10$ AXPLAB1 row=idea size=4000 reps=2 work=2 unit=iterations seconds={seconds} checksum={sum}\r\n"
@@ -250,9 +187,9 @@ fn lines_from_elsewhere_become_a_record() {
 
 #[test]
 fn rows_that_make_files_leave_none_even_when_killed() {
-    let bench = Bench::new();
+    let bench = Folder::new();
     // A kernel that makes a file where it is started, then is killed; the next one finds O_DIRECT refused.
-    let sums = ["diskblock-100", "files-list-300"].map(|row| (row, checksum(&bench, row)));
+    let sums = ["diskblock-100", "files-list-300"].map(|row| (row, bench.checksum(row)));
     let answer = kernel(&bench.path("log"), &sums).replace("checksum=", "direct=0 checksum=");
     let killed = "touch left-by-$1; [ $1 = files-list-300 ] && kill -KILL $$\n";
     let script =
@@ -267,9 +204,61 @@ fn rows_that_make_files_leave_none_even_when_killed() {
     assert!(warnings.iter().any(|w| w["kind"] == "o-direct-refused"));
     assert!(record["rows"][1]["results"][0]["error"].as_str().unwrap().contains("SIGKILL"));
     assert_eq!(fs::read_dir(bench.path("out")).unwrap().count(), 1);
-    bench.nothing_left();
+    bench.left();
 
     let output = bench.run(&["bench", "files-list-300", "-e", "ds10", "--scratch", "/nonexistent"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("--scratch"));
+}
+
+/// The scripts of `docs/ci.md`, as the two schedulers would start them, on two parts instead of eight.
+#[test]
+fn the_documented_jobs_measure_every_row_once() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/ci.md");
+    let page = fs::read_to_string(page).unwrap();
+    let slurm = page.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+    let kubernetes = page.split("command: [sh, -c, '").nth(1).unwrap().split("']").next().unwrap();
+    let bench = Folder::new();
+    let line = "AXPLAB1 row=%s size=%s reps=%s work=%s unit=x seconds=0.1 checksum=0\\n";
+    bench.scripted("e", &format!("printf '{line}' $1 $3 $2 $2\n"));
+    let config = fs::read_to_string(bench.path("config.toml")).unwrap();
+    fs::write(
+        bench.path("config.toml"),
+        format!("bench.engines = ['e']\nbench.samples = 1\n{config}"),
+    )
+    .unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_axplab")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let whole = bench.run(&["list", "--json"]);
+    let list: Value = serde_json::from_slice(&whole.stdout).unwrap();
+    let kernels = |row: &&Value| !["io", "system"].contains(&row["class"].as_str().unwrap());
+    let mut expected: Vec<&str> = list["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(kernels)
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
+    expected.sort_unstable();
+    for (variable, first, script) in
+        [("SLURM_ARRAY_TASK_ID", 1, slurm), ("JOB_COMPLETION_INDEX", 0, kubernetes)]
+    {
+        let script = script.replace("/8", "/2").replace("/out/", "");
+        for task in [first, first + 1] {
+            let mut shell = bench.within(Command::new("sh"));
+            shell.args(["-c", &script]).env("PATH", &path).env(variable, task.to_string());
+            // The stand-in's results are wrong: what counts here is which rows were taken.
+            let output = shell.output().unwrap();
+            assert_eq!(output.status.code(), Some(1), "{output:?}");
+        }
+        let output = bench.run(&["report", "part-1.json", "part-2.json", "--format", "json"]);
+        let merged: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut names = row_names(&merged);
+        names.sort_unstable();
+        assert_eq!(names, expected, "{variable}");
+        bench.left();
+        for part in ["part-1.json", "part-2.json"] {
+            fs::remove_file(bench.path("out").join(part)).unwrap();
+        }
+    }
 }

@@ -57,3 +57,23 @@ pub fn fuzz(what: Campaign) -> Result<()> {
     let lab = Lab { runner: me.with_file_name("run-guest"), sysroot, thorough: what.thorough };
     fuzz::campaign(&lab, what, &root().join("target/fuzz"))
 }
+
+/// Measures everything by a release build; an interrupted run goes on when called again.
+pub fn results(name: &str, small: bool) -> Result<()> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    ensure!(!name.is_empty() && name.chars().all(plain), "`{name}`: letters, digits, `-` and `_`");
+    run(Command::new(env!("CARGO")).args(["build", "--quiet", "--release", "-p", "axplab"]))?;
+    let axplab = root().join("target/release/axplab");
+    let folder = root().join(if small { "target/results" } else { "docs/results" });
+    fs::create_dir_all(&folder)?;
+    let record = folder.join(name).with_extension("json");
+    let mut bench = Command::new(&axplab);
+    bench.args(["bench", "--all"]);
+    if small {
+        bench.args(["--quick", "--samples", "1", "--sample-time", "0.01"]);
+    }
+    bench.arg(if record.exists() { "--resume" } else { "--json" }).arg(&record);
+    run(&mut bench)?;
+    let page = folder.join(name).with_extension("html");
+    run(Command::new(&axplab).args(["report", "--format", "html", "-o"]).args([&page, &record]))
+}

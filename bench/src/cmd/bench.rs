@@ -14,6 +14,7 @@ use crate::Outcome;
 use crate::catalogue::{self, Artifact, Programs, Row};
 use crate::cli::BenchArgs;
 use crate::cmd::{program, resume, scratch};
+use crate::config::Config;
 use crate::engines::{self, Build, EngineSpec, Values};
 use crate::measure::{Interrupt, Invocation};
 use crate::plan::{self, Cell, Progress, Settings};
@@ -35,7 +36,7 @@ const TIMEOUTS: u32 = 3;
 pub fn bench(args: BenchArgs) -> anyhow::Result<Outcome> {
     let to_stdout = args.json.as_deref() == Some(Path::new("-"));
     let format = if to_stdout { Format::Json } else { args.format };
-    let (record, interrupted) = measured(&args)?;
+    let (record, interrupted) = measured(args)?;
     let mut out = std::io::stdout().lock();
     report::writer(format).write(std::slice::from_ref(&record), &mut out)?;
     out.flush()?;
@@ -47,7 +48,10 @@ pub fn bench(args: BenchArgs) -> anyhow::Result<Outcome> {
 }
 
 /// Measures, keeps the record where the call says, and tells whether the user interrupted.
-pub fn measured(args: &BenchArgs) -> anyhow::Result<(Record, bool)> {
+pub fn measured(mut args: BenchArgs) -> anyhow::Result<(Record, bool)> {
+    let config = Config::load(args.config.as_deref())?;
+    config.bench.fill(&mut args);
+    let args = &args;
     let all_rows = catalogue::rows();
     if args.all && !args.rows.is_empty() {
         bail!("`--all` measures every row: name rows or give --all, not both");
@@ -63,12 +67,12 @@ pub fn measured(args: &BenchArgs) -> anyhow::Result<(Record, bool)> {
         let mut place = 0..;
         rows.retain(|_| place.next().is_some_and(|place: usize| place % parts == part - 1));
     }
-    if !super::run::CPUS.contains(&args.cpu.as_str()) {
-        bail!("unknown cpu `{}`; choose one of {}", args.cpu, super::run::CPUS.join(", "));
+    let cpu = args.cpu.as_deref().unwrap_or("ev56");
+    if !super::run::CPUS.contains(&cpu) {
+        bail!("unknown cpu `{cpu}`; choose one of {}", super::run::CPUS.join(", "));
     }
     super::run::tuning(&args.jit)?;
-    let registry = engines::registry(args.config.as_deref())?;
-    let chosen = engines::select(&registry, &args.engines)?;
+    let chosen = engines::select(&config.engines, &args.engines)?;
     let resumed = args.resume.as_deref().map(resume::Resumed::load).transpose()?;
     let to_stdout = args.json.as_deref() == Some(Path::new("-"));
     let json = args.json.as_deref().filter(|_| !to_stdout).or(args.resume.as_deref());
@@ -77,7 +81,7 @@ pub fn measured(args: &BenchArgs) -> anyhow::Result<(Record, bool)> {
     }
     let mut warnings = Vec::new();
     let present = present(chosen, args.engines.is_empty(), &mut warnings)?;
-    let lab = Lab::new(args, present, &rows, programs.len())?;
+    let lab = Lab::new(args, cpu, present, &rows, programs.len())?;
     let interrupt = Interrupt::catch()?;
     let finish = |mut record: Record| {
         record.warnings.extend(collect::starved(&record.rows));
@@ -163,6 +167,7 @@ pub(super) struct Lab {
 impl Lab {
     fn new(
         args: &BenchArgs,
+        cpu: &str,
         engines: Vec<EngineSpec>,
         rows: &[Row],
         programs: usize,
@@ -190,7 +195,7 @@ impl Lab {
             },
             programs: Programs::new()?,
             quick: args.quick,
-            cpu: args.cpu.clone(),
+            cpu: cpu.to_owned(),
             scratch: scratch::Scratch::new(args.scratch.clone()),
             jit: args.jit.clone(),
             timeouts: RefCell::default(),

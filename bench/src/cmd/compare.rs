@@ -8,21 +8,25 @@ use clap::Args;
 
 use super::bench;
 use crate::compare::{self, Comparison, Options};
+use crate::config::{Check as Defaults, Config};
 use crate::record::{self, Record};
 use crate::{Outcome, cli, records};
 
 /// How to judge, for both commands.
 #[derive(Debug, Args)]
 pub struct JudgeArgs {
-    /// Changes up to this many per cent are not alarmed about
-    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = percent)]
-    pub threshold: f64,
-    /// The engine of each run that its times are divided by
-    #[arg(long, value_name = "ENGINE", default_value = "native")]
-    pub base: String,
+    /// Changes up to this many per cent are not alarmed about [default: 5]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub threshold: Option<f64>,
+    /// The engine of each run that its times are divided by [default: native]
+    #[arg(long, value_name = "ENGINE")]
+    pub base: Option<String>,
     /// Also write the verdicts as Markdown to FILE [in GitHub Actions: the step's summary]
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
+    /// Configuration: further engines and defaults [default: as for `axplab bench`]
+    #[arg(long, value_name = "FILE", env = "AXPLAB_CONFIG")]
+    pub config: Option<PathBuf>,
 }
 
 /// Arguments of `axplab compare`.
@@ -47,18 +51,16 @@ pub struct CheckArgs {
     /// Keep the new record in FILE
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Samples of each row on each engine, at least 5 [default: 7]
+    /// Samples of each row on each engine, at least 5 [default: as many as the baseline has, from 7]
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(5..=1000))]
     pub samples: Option<u32>,
-    /// Configuration with further engines
-    #[arg(long, value_name = "FILE", env = "AXPLAB_CONFIG")]
-    pub config: Option<PathBuf>,
     #[command(flatten)]
     judge: JudgeArgs,
 }
 
 const STATUS: &str = "Examples:\n  \
     axplab compare old.json new.json --threshold 3\n  \
+    axplab bench --quick -e native,auto -n 25 --sample-time 0.05 --json main.json\n  \
     axplab check --baseline main.json --json new.json\n\n\
     Verdicts: faster, slower, same, unclear (the interval reaches over the threshold), missing,\n\
     broken (a right result before, none now), incomparable (another CPU, compiler or program).\n\
@@ -75,12 +77,15 @@ fn percent(text: &str) -> Result<f64, String> {
 /// Runs `axplab compare`.
 pub fn compare(args: &CompareArgs) -> anyhow::Result<Outcome> {
     let summary = summary(&args.judge)?;
-    judge(&records::read(&args.old)?, &records::read(&args.new)?, &args.judge, &summary)
+    let options = options(&args.judge, &config(&args.judge)?.check);
+    judge(&records::read(&args.old)?, &records::read(&args.new)?, &options, &summary)
 }
 
 /// Runs `axplab check`.
 pub fn check(args: CheckArgs) -> anyhow::Result<Outcome> {
     let summary = summary(&args.judge)?;
+    let defaults = config(&args.judge)?.check;
+    let options = options(&args.judge, &defaults);
     let old = records::read(&args.baseline)?;
     if old.rows.is_empty() {
         bail!("`{}` has no rows to measure again", args.baseline.display());
@@ -89,7 +94,7 @@ pub fn check(args: CheckArgs) -> anyhow::Result<Outcome> {
     let bench = cli::BenchArgs {
         rows: old.rows.iter().map(|row| row.row.clone()).collect(),
         engines: old.engines().iter().map(|name| name.to_string()).collect(),
-        samples: Some(args.samples.unwrap_or(7)),
+        samples: Some(args.samples.or(defaults.samples).unwrap_or(usual_samples(&old))),
         quick: old.rows.iter().any(|row| !row.comparable_to_published),
         all: false,
         resume: None,
@@ -101,17 +106,36 @@ pub fn check(args: CheckArgs) -> anyhow::Result<Outcome> {
         shard: None,
         json: args.json,
         format: crate::report::Format::Table,
-        cpu: cpu.unwrap_or("ev56").to_owned(),
+        cpu: Some(cpu.unwrap_or("ev56").to_owned()),
         // As long as before: translation is a part of each sample.
         sample_time: usual_seconds(&old),
         timeout: None,
-        config: args.config,
+        config: args.judge.config,
     };
-    let (new, interrupted) = bench::measured(&bench)?;
+    let (new, interrupted) = bench::measured(bench)?;
     if interrupted {
         return Ok(Outcome::INTERRUPTED);
     }
-    judge(&old, &new, &args.judge, &summary)
+    judge(&old, &new, &options, &summary)
+}
+
+fn config(args: &JudgeArgs) -> anyhow::Result<Config> {
+    Config::load(args.config.as_deref())
+}
+
+fn options(args: &JudgeArgs, defaults: &Defaults) -> Options {
+    let base = args.base.clone().or_else(|| defaults.base.clone());
+    Options {
+        threshold: args.threshold.or(defaults.threshold).unwrap_or(5.0) / 100.0,
+        base: base.unwrap_or_else(|| "native".to_owned()),
+    }
+}
+
+/// As many as the baseline has: the larger of two spreads decides, so more would be wasted.
+fn usual_samples(record: &Record) -> u32 {
+    let results = record.rows.iter().flat_map(|row| &row.results);
+    let most = results.map(|result| result.samples.len() as u32).max().unwrap_or(0);
+    most.clamp(7, 1000)
 }
 
 fn usual_seconds(record: &Record) -> Option<f64> {
@@ -137,11 +161,10 @@ fn summary(args: &JudgeArgs) -> anyhow::Result<Option<(PathBuf, bool)>> {
 fn judge(
     old: &Record,
     new: &Record,
-    args: &JudgeArgs,
+    options: &Options,
     summary: &Option<(PathBuf, bool)>,
 ) -> anyhow::Result<Outcome> {
-    let options = Options { threshold: args.threshold / 100.0, base: args.base.clone() };
-    let comparison = compare::compare(old, new, &options)?;
+    let comparison = compare::compare(old, new, options)?;
     let mut out = std::io::stdout().lock();
     write!(out, "{}", comparison.table()).and_then(|()| out.flush()).context("standard output")?;
     if let Some((path, append)) = summary {

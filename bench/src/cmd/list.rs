@@ -8,14 +8,15 @@ use serde_json::json;
 use crate::Outcome;
 use crate::catalogue::{self, Programs, Row};
 use crate::cli::ListArgs;
-use crate::engines::{self, Build, EngineSpec};
+use crate::config::Config;
+use crate::engines::{Build, EngineSpec};
 use crate::record::Better;
 use crate::report;
 
 /// Runs the command.
 pub fn list(args: ListArgs) -> anyhow::Result<Outcome> {
     let rows = catalogue::rows();
-    let engines = engines::registry(args.config.as_deref())?;
+    let engines = Config::load(args.config.as_deref())?.engines;
     let programs = Programs::new()?;
     let status = |engine: &EngineSpec| -> anyhow::Result<Option<String>> {
         Ok(match (engine.missing(), rows.first()) {

@@ -44,6 +44,67 @@ fn a_planted_tenth_is_found_and_the_same_build_raises_no_alarm() {
     assert!(found >= 19 && false_alarms == 0, "found {found}, false {false_alarms}");
 }
 
+/// What was measured on a busy machine: for each row, rates of native and opt, round after round.
+fn recorded() -> Vec<[Vec<f64>; 2]> {
+    let mut columns = include_str!("noise.txt").lines().skip(1).map(|line| -> Vec<f64> {
+        line.split(' ').skip(2).map(|word| word.parse().unwrap()).collect()
+    });
+    std::iter::from_fn(|| Some([columns.next()?, columns.next()?])).collect()
+}
+
+/// A run whose rounds are drawn from the recorded ones.
+fn noisy(random: &mut fastrand::Rng, factor: f64, count: usize) -> Record {
+    let rows = recorded();
+    let names: Vec<String> = (0..rows.len()).map(|row| row.to_string()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut run = record(&names, &[("native", &[1.0]), ("auto", &[1.0])]);
+    for (row, [native, auto]) in run.rows.iter_mut().zip(&rows) {
+        let rounds: Vec<usize> = (0..count).map(|_| random.usize(..native.len())).collect();
+        row.results[0].samples = rounds.iter().map(|&at| native[at]).collect();
+        row.results[1].samples = rounds.iter().map(|&at| auto[at] / factor).collect();
+    }
+    run
+}
+
+#[test]
+fn a_planted_tenth_is_found_in_the_noise_of_a_busy_machine() {
+    let mut random = fastrand::Rng::with_seed(6);
+    let (mut found, mut false_alarms) = (0, 0);
+    for _ in 0..20 {
+        let old = noisy(&mut random, 1.0, 25);
+        let slow = compare(&old, &noisy(&mut random, 1.1, 25), &options()).unwrap();
+        found += usize::from(slow.tiers[0].verdict == Verdict::Slower);
+        let same = compare(&old, &noisy(&mut random, 1.0, 25), &options()).unwrap();
+        false_alarms += usize::from(same.alarms());
+    }
+    assert!(found >= 19 && false_alarms == 0, "found {found}, false {false_alarms}");
+}
+
+#[test]
+fn a_row_without_steadiness_does_not_hide_what_the_others_show() {
+    let mut random = fastrand::Rng::with_seed(8);
+    let mut with_wild = |factor: f64| {
+        let mut run = run(&mut random, 0.02, factor, 9);
+        for sample in &mut run.rows[0].results[1].samples {
+            *sample *= (0.8 * normal(&mut random)).exp();
+        }
+        run
+    };
+    let found = compare(&with_wild(1.0), &with_wild(1.1), &options()).unwrap();
+    assert_eq!(found.tiers[0].verdict, Verdict::Slower, "{:?}", found.tiers[0]);
+    // And where every row is exact, each weighs the same.
+    let steady = |factors: [f64; 2]| {
+        let samples = [100.0; 5];
+        let mut run = record(&["a", "b"], &[("native", &samples), ("auto", &samples)]);
+        for (row, factor) in run.rows.iter_mut().zip(factors) {
+            row.results[1].samples = vec![100.0 / factor; 5];
+        }
+        run
+    };
+    let found = compare(&steady([1.0, 1.0]), &steady([1.0, 1.21]), &options()).unwrap();
+    assert!((found.tiers[0].change.unwrap().ratio - 1.1).abs() < 1e-9);
+}
+
 #[test]
 fn even_wild_noise_rarely_raises_an_alarm() {
     let mut random = fastrand::Rng::with_seed(4);
@@ -91,7 +152,7 @@ fn each_change_has_its_verdict() {
         let ratio = found.rows[0].change.unwrap().ratio;
         assert!((ratio * factor - 1.0).abs() < 1e-9, "{ratio}");
     }
-    // A tenth more in the median of few, spread samples says nothing yet.
+    // A tenth more in few, spread samples says nothing yet.
     let mut wild = with(1.0);
     wild.rows[0].results[1].samples = vec![60.0, 70.0, 90.0, 130.0, 150.0];
     assert_eq!(compare(&with(1.0), &wild, &options()).unwrap().rows[0].verdict, Verdict::Unclear);

@@ -46,7 +46,9 @@ fn size(svg: &str) -> u32 {
 
 const WIDTH: u32 = 960;
 const LEFT: u32 = 170;
+/// Height of a row of one engine, and of each further one in it.
 const ROW: u32 = 26;
+const LANE: u32 = 6;
 const INK: RGBColor = RGBColor(0, 0, 1);
 const LINE: RGBColor = RGBColor(0, 0, 2);
 const SYSTEMS: [&str; 3] = ["DS10", "ES47", "AlphaVM"];
@@ -136,11 +138,15 @@ fn comparison(
     if high == 0.0 {
         return Ok(None);
     }
-    let height = 96 + ROW * rows.len() as u32;
+    let mut used: Vec<usize> = all.iter().flatten().map(|mark| mark.series).collect();
+    used.sort_unstable();
+    used.dedup();
+    // Each series has a lane of its own in every row, so that no mark hides another.
+    let row_height = ROW + LANE * (used.len() as u32 - 1);
+    let height = 96 + row_height * rows.len() as u32;
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
-        let used: Vec<usize> = all.iter().flatten().map(|mark| mark.series).collect();
         legend(&area, engines, &used)?;
         let mut chart = ChartBuilder::on(&area)
             .margin_top(40)
@@ -153,15 +159,22 @@ fn comparison(
             .configure_mesh()
             .disable_y_mesh()
             .disable_y_axis()
+            .disable_x_mesh()
+            .x_labels(0)
             .y_labels(0)
             .x_desc(format!("speed, {base} = 1 (logarithmic)"))
-            .x_label_formatter(&|x| tick(*x))
             .label_style(("sans-serif", 13).into_font().color(&INK))
             .axis_style(INK)
             .bold_line_style(LINE)
             .light_line_style(TRANSPARENT)
             .draw()
             .map_err(drawing)?;
+        for at in ticks(low / 1.3, high * 1.3) {
+            let line = PathElement::new([(at, 0.0), (at, rows.len() as f64)], LINE);
+            chart.draw_series([line]).map_err(drawing)?;
+            let (x, y) = chart.backend_coord(&(at, 0.0));
+            area.draw_text(&label(at), &text(13, HPos::Center), (x, y + 12)).map_err(drawing)?;
+        }
         for (index, (row, marks)) in rows.iter().zip(&all).enumerate() {
             let y = rows.len() as f64 - index as f64 - 0.5;
             let middle = chart.backend_coord(&(low.max(f64::MIN_POSITIVE), y)).1;
@@ -172,7 +185,10 @@ fn comparison(
             for mark in marks {
                 let (a, b) = mark.interval;
                 let colour = colour(mark.series, engines.len());
-                let bar = PathElement::new([(a, y), (b, y)], colour.stroke_width(5));
+                let lane = used.iter().position(|series| *series == mark.series).unwrap_or(0);
+                let below = lane as f64 - (used.len() - 1) as f64 / 2.0;
+                let y = y - below * f64::from(LANE) / f64::from(row_height);
+                let bar = PathElement::new([(a, y), (b, y)], colour.stroke_width(3));
                 chart.draw_series([bar]).map_err(drawing)?;
                 let place = chart.backend_coord(&(mark.at, y));
                 symbol(&area, place, mark.series, engines.len())?;
@@ -301,18 +317,32 @@ fn curve(
             .map_err(drawing)?;
         chart
             .configure_mesh()
+            .disable_x_mesh()
+            .x_labels(0)
             .x_desc("bytes in a message (logarithmic)")
             .y_desc(if logarithmic { format!("{unit} (logarithmic)") } else { unit.to_owned() })
-            .x_label_formatter(&|x| tick(*x))
-            .y_label_formatter(&|y| {
-                super::view::number(if logarithmic { 10f64.powf(*y) } else { *y })
-            })
+            .y_labels(if logarithmic { 0 } else { 10 })
+            .y_label_formatter(&|y| label(*y))
             .label_style(("sans-serif", 13).into_font().color(&INK))
             .axis_style(INK)
             .bold_line_style(LINE)
             .light_line_style(TRANSPARENT)
             .draw()
             .map_err(drawing)?;
+        for at in ticks(left / 1.2, right * 1.2) {
+            chart
+                .draw_series([PathElement::new([(at, floor), (at, top)], LINE)])
+                .map_err(drawing)?;
+            let (x, y) = chart.backend_coord(&(at, floor));
+            area.draw_text(&label(at), &text(13, HPos::Center), (x, y + 12)).map_err(drawing)?;
+        }
+        let lines = if logarithmic { ticks(low / 1.2, high * 1.2) } else { Vec::new() };
+        for at in lines {
+            let ends = [(left / 1.2, up(at)), (right * 1.2, up(at))];
+            chart.draw_series([PathElement::new(ends, LINE)]).map_err(drawing)?;
+            let (x, y) = chart.backend_coord(&ends[0]);
+            area.draw_text(&label(at), &text(13, HPos::Right), (x - 8, y)).map_err(drawing)?;
+        }
         for (&series, points) in curves {
             let line = points.iter().map(|&(x, y)| (x, up(y))).collect::<Vec<_>>();
             let path = LineSeries::new(line.clone(), engine_colour(series).stroke_width(2));
@@ -332,15 +362,18 @@ fn drawing(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("cannot draw a chart: {error}")
 }
 
-/// What a line of a logarithmic axis is labelled with: at 1, 2 and 5 times a power of ten; the others
-/// would run into each other.
-fn tick(x: f64) -> String {
-    let power = x.log10().floor();
-    let digit = x / 10f64.powf(power);
-    if [1.0, 2.0, 5.0, 10.0].iter().all(|shown| (digit - shown).abs() > 1e-6) {
-        return String::new();
-    }
-    format!("{x:.*}", (-power).max(0.0) as usize)
+/// Where a logarithmic axis has lines: at 1, 2 and 5 times powers of ten, or at these alone where it is long.
+fn ticks(low: f64, high: f64) -> Vec<f64> {
+    let digits: &[f64] = if high / low > 2e3 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    let powers = low.log10().floor() as i32..=high.log10().floor() as i32;
+    let all = powers.flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)));
+    all.filter(|at| (low..=high).contains(at)).collect()
+}
+
+/// A line's label: no more digits than the number has.
+fn label(at: f64) -> String {
+    let short = (at * 1e6).round() / 1e6;
+    short.to_string()
 }
 
 #[cfg(test)]
@@ -348,8 +381,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_of_a_logarithmic_axis_leave_room() {
-        let shown = [0.01, 0.1, 0.3, 0.5, 0.9, 1.0, 2.0, 5.0, 10.0, 40.0].map(tick);
-        assert_eq!(shown, ["0.01", "0.1", "", "0.5", "", "1", "2", "5", "10", ""]);
+    fn a_logarithmic_axis_has_lines_at_numbers_that_people_know() {
+        let labels = |low, high| ticks(low, high).into_iter().map(label).collect::<Vec<_>>();
+        assert_eq!(labels(0.23, 1.4), ["0.5", "1"]);
+        assert_eq!(labels(0.009, 0.3), ["0.01", "0.02", "0.05", "0.1", "0.2"]);
+        assert_eq!(labels(1.0, 65536.0), ["1", "10", "100", "1000", "10000"]);
     }
 }

@@ -1,4 +1,5 @@
-//! Project chores behind one door: `cargo xtask ci | bless | docs | guests | kernel | fuzz`. Parses and dispatches.
+//! Project chores behind one door: `cargo xtask ci | bless | docs | guests | kernel | fuzz | results`. Parses
+//! and dispatches.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,6 +58,15 @@ enum Chore {
         #[arg(long, short, default_value_t = 2)]
         jobs: usize,
     },
+    /// Measure every row on every engine and write the record and its page into docs/results/.
+    Results {
+        /// What to call it.
+        #[arg(default_value = "full")]
+        name: String,
+        /// A small fraction, into target/results/: whether every row works.
+        #[arg(long)]
+        small: bool,
+    },
     /// Rebuild the guest ELF files and record their hashes.
     Guests {
         /// Only compare with the committed files, byte for byte.
@@ -74,6 +84,7 @@ fn main() -> ExitCode {
             chores::fuzz(Campaign { minutes, seed, programs, jobs, thorough })
         }
         Chore::Kernel { kernel, source, jobs } => kernel::build(&Wish { kernel, source, jobs }),
+        Chore::Results { name, small } => chores::results(&name, small),
         Chore::Guests { check } => guests_build::guests(check),
     };
     match result {
