@@ -69,7 +69,7 @@ impl Translator<'_, '_> {
     /// buffer does not know goes to the page table.
     pub(super) fn lower_probe(&mut self, write: bool) {
         let (base, offset, asked) = (self.get(16), self.get(17), self.get(18));
-        let asked_for = self.known(asked);
+        let asked_for = self.known_value(asked);
         let asked = self.b.ins().band_imm_s(asked, 3);
         let how = self.b.ins().ishl_imm_u(asked, 1);
         let how = self.b.ins().bor_imm_s(how, i64::from(write));
@@ -114,7 +114,7 @@ impl Translator<'_, '_> {
     }
 
     /// What is known of a value.
-    fn known(&self, value: Value) -> Known {
+    fn known_value(&self, value: Value) -> Known {
         let (root, distance) = self.sum_of(value);
         let dfg = &self.b.func.dfg;
         if let ValueDef::Result(inst, 0) = dfg.value_def(root)
@@ -128,7 +128,7 @@ impl Translator<'_, '_> {
     /// The bytes from `base` to `offset` behind it, if that is known and less than a page: then each of
     /// them lies in the page of the first or the last.
     fn span(&self, base: Value, offset: Value) -> Option<Span> {
-        let (base, offset) = (self.known(base), self.known(offset));
+        let (base, offset) = (self.known_value(base), self.known_value(offset));
         let short = offset.root.is_none() && (0..PAGE_SIZE as i64).contains(&offset.distance);
         let last = base.distance.checked_add(offset.distance);
         short.then_some(Span { root: base.root, first: base.distance, last: last? })
