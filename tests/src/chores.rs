@@ -1,13 +1,14 @@
 //! The chores of `cargo xtask` other than the guest programs' build.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::fuzz::{Campaign, Lab};
 use crate::source::root;
-use crate::{coverage, fuzz, syscalls};
+use crate::{coverage, fuzz, programs, syscalls};
 
 fn run(command: &mut Command) -> Result<()> {
     let status = command.current_dir(root()).status().with_context(|| format!("{command:?}"))?;
@@ -56,4 +57,24 @@ pub fn fuzz(what: Campaign) -> Result<()> {
     let me = std::env::current_exe().context("cannot find this program's own file")?;
     let lab = Lab { runner: me.with_file_name("run-guest"), sysroot, thorough: what.thorough };
     fuzz::campaign(&lab, what, &root().join("target/fuzz"))
+}
+
+/// Builds axplab unless one is given, and lets real programs work on it.
+pub fn programs(
+    dir: PathBuf,
+    native: bool,
+    engines: Vec<String>,
+    only: Vec<String>,
+    small: bool,
+    axplab: Option<PathBuf>,
+) -> Result<()> {
+    let axplab = match axplab {
+        Some(given) => given.canonicalize().with_context(|| given.display().to_string())?,
+        None => {
+            let mut build = Command::new(env!("CARGO"));
+            run(build.args(["build", "--quiet", "--release", "-p", "axplab"]))?;
+            root().join("target/release/axplab")
+        }
+    };
+    programs::programs(&programs::Options { dir, native, engines, only, small, axplab })
 }

@@ -12,6 +12,7 @@ pub mod guests_build;
 pub mod machine;
 pub mod objdump;
 pub mod process;
+pub mod programs;
 pub mod source;
 pub mod state;
 pub mod syscalls;

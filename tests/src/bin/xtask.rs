@@ -1,5 +1,6 @@
-//! Project chores behind one door: `cargo xtask ci | bless | docs | guests | fuzz`. Parses and dispatches.
+//! Project chores behind one door: `cargo xtask ci | bless | docs | guests | fuzz | programs`. Parses and dispatches.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use axp_tests::fuzz::Campaign;
@@ -49,6 +50,27 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Build real programs from Debian's source packages, run them on every engine and compare.
+    Programs {
+        /// Where to fetch, build and run; outside the repository.
+        #[arg(long)]
+        dir: PathBuf,
+        /// Build for this machine, too, and compare with that instead of with qemu-alpha.
+        #[arg(long)]
+        native: bool,
+        /// Engines to run.
+        #[arg(long, value_delimiter = ',', default_value = "interp,baseline,opt,auto")]
+        engine: Vec<String>,
+        /// Only these items of work.
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<String>,
+        /// Little work for all engines.
+        #[arg(long)]
+        small: bool,
+        /// The program to test; otherwise a release build of this one.
+        #[arg(long)]
+        axplab: Option<PathBuf>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -58,6 +80,9 @@ fn main() -> ExitCode {
         Chore::Docs { check } => chores::docs(check),
         Chore::Fuzz { minutes, seed, programs, jobs, thorough } => {
             chores::fuzz(Campaign { minutes, seed, programs, jobs, thorough })
+        }
+        Chore::Programs { dir, native, engine, only, small, axplab } => {
+            chores::programs(dir, native, engine, only, small, axplab)
         }
         Chore::Guests { check } => guests_build::guests(check),
     };
