@@ -186,6 +186,21 @@ fn a_guest_reaches_its_own_memory_only() {
 }
 
 #[test]
+fn system_calls_keep_to_the_guests_memory_and_proc_to_its_view() {
+    if let Some(guest) = Guest::dynamic("pointers") {
+        guest.check(0);
+        assert!(!guest.golden().contains("HOST"));
+    }
+}
+
+#[test]
+fn hostile_guests_harm_only_themselves() {
+    if let Some(guest) = Guest::dynamic("hostile") {
+        guest.check(0);
+    }
+}
+
+#[test]
 fn signals_in_numbers_lose_nothing() {
     if let Some(guest) = Guest::dynamic("stress") {
         guest.check(0);
@@ -252,6 +267,94 @@ fn wild_addresses_fault_alike_on_every_engine() {
     if let Some(guest) = Guest::dynamic("wild") {
         guest.check(0);
     }
+}
+
+/// Fields of the ELF header and of the first two program headers: offset, size.
+const ELF_FIELDS: [(usize, usize); 22] = [
+    (4, 1),
+    (16, 2),
+    (24, 8),
+    (32, 8),
+    (48, 4),
+    (54, 2),
+    (56, 2),
+    (64, 4),
+    (68, 4),
+    (72, 8),
+    (80, 8),
+    (96, 8),
+    (104, 8),
+    (112, 8),
+    (120, 4),
+    (124, 4),
+    (128, 8),
+    (136, 8),
+    (152, 8),
+    (160, 8),
+    (168, 8),
+    (62, 2),
+];
+
+/// A program with one or two odd fields is refused, or runs and ends as it may: by itself or by a
+/// signal of the guest's, never by a fault or a panic of the emulator's.
+#[test]
+fn odd_programs_are_refused_or_end_by_themselves() {
+    const ODD: [u64; 16] = [
+        0,
+        1,
+        3,
+        7,
+        8,
+        0xfff,
+        0x1fff,
+        0x2000,
+        0xffff_ffff,
+        0x1_2000_0000,
+        0x1_2000_0004,
+        (1 << 42) - 8,
+        1 << 42,
+        0x7f00_0000_0000,
+        1 << 63,
+        u64::MAX,
+    ];
+    let flags = ["-static", "-nostdlib", "-ffreestanding", "-fno-pic"];
+    let Some(guest) = Guest::build("static", &flags) else { return };
+    let whole = fs::read(guest.dir.path().join("static")).unwrap();
+    let file = guest.dir.path().join("odd");
+    let mut random = 1u64;
+    let mut next = |n: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) as usize % n
+    };
+    let mut ended = std::collections::BTreeMap::<String, usize>::new();
+    for turn in 0..120 {
+        let mut bytes = whole.clone();
+        for _ in 0..1 + turn % 2 {
+            let (at, size) = ELF_FIELDS[next(ELF_FIELDS.len())];
+            bytes[at..at + size].copy_from_slice(&ODD[next(ODD.len())].to_le_bytes()[..size]);
+        }
+        fs::write(&file, bytes).unwrap();
+        let engine = ["interp", "baseline", "auto"][turn % 3];
+        let mut command = Command::new(RUNNER);
+        command.args(["--engine", engine]).arg(&file).args(["x", "--y", "z z"]);
+        let output = process::output(&mut command, STDIN, DEADLINE)
+            .unwrap_or_else(|| panic!("turn {turn} on {engine} has not ended"));
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        let status = output.status;
+        *ended.entry(status.to_string()).or_default() += 1;
+        if status.code() == Some(2) {
+            assert!(errors.starts_with("run-guest: ") && errors.lines().count() == 1, "{errors}");
+        } else if status.code().is_none() {
+            // The runner says which signal the guest got, before it ends by it.
+            assert!(
+                errors.contains("run-guest: SIG"),
+                "turn {turn} on {engine}: {status} {errors}"
+            );
+        }
+        assert!(!errors.contains("panicked"), "turn {turn} on {engine}: {errors}");
+    }
+    // Of each kind there are some.
+    assert!(ended.len() >= 3, "{ended:?}");
 }
 
 fn load_error(path: &Path, sysroot: Option<&str>) -> String {

@@ -130,6 +130,7 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     // Known once the program is loaded, by when there are no other threads yet.
     let debugger: Arc<OnceLock<Debugger>> = Arc::default();
     let threads_debugger = debugger.clone();
+    let standard_error = StandardError::now();
     let start = Instant::now();
     let runner: Runner = Arc::new(move |vcpu, linux| {
         run_thread(recipe, threads_debugger.get(), vcpu, linux);
@@ -179,6 +180,9 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     if let Some(path) = &opts.stats_json {
         crate::record::write_atomically(path, |out| Ok(serde_json::to_writer(out, &report)?))?;
     }
+    if !standard_error.is_unchanged() {
+        return ended(outcome);
+    }
     if opts.stats {
         print(&report);
     }
@@ -190,6 +194,21 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
         );
     }
     ended(outcome)
+}
+
+/// Whether standard error is still the file that it was at the start: a guest may have closed it and
+/// opened a file of its own in its place, in which nothing of ours belongs.
+struct StandardError(Option<(u64, u64)>);
+
+impl StandardError {
+    fn now() -> Self {
+        let file = rustix::fs::fstat(std::io::stderr()).ok();
+        StandardError(file.map(|file| (file.st_dev, file.st_ino)))
+    }
+
+    fn is_unchanged(&self) -> bool {
+        Self::now().0 == self.0
+    }
 }
 
 /// The guest's end as a status.

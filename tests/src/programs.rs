@@ -6,6 +6,7 @@
 //! is built or fetched is part of the repository.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -304,11 +305,11 @@ pub fn programs(options: &Options) -> Result<()> {
         for way in &ways {
             let slow = options.small || way.name.starts_with("interp");
             let n = if slow { work.small } else { work.full };
-            if !references.contains_key(&n) {
+            if let Entry::Vacant(place) = references.entry(n) {
                 let (output, time) = run(&ways[0], &script, n)?;
                 let row = (&work.name, n, &ways[0].name, time.as_secs_f64());
                 println!("{:12} {:>9} {:12} {:>9.2}  reference", row.0, row.1, row.2, row.3);
-                references.insert(n, output);
+                place.insert(output);
             }
             if way.name == ways[0].name {
                 continue;

@@ -107,7 +107,7 @@ fn run(c: &mut Call<'_>, guest_path: Vec<u8>, argv: u64, envp: u64) -> SysResult
     }
     let mut guest_path = guest_path;
     for _ in 0..MAX_SCRIPT_DEPTH {
-        let host_path = c.linux.process.host_path(&guest_path);
+        let host_path = c.linux.process.host_path_at(libc::AT_FDCWD as u64, &guest_path);
         // The host's checks: existence, type, permission.
         let access = [host_path.as_ptr() as u64, libc::X_OK as u64];
         c.host(libc::SYS_access, &access)?;

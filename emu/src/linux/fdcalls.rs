@@ -8,6 +8,8 @@ use super::errno::{Errno, SysResult};
 
 /// Linux's limit for one transfer.
 const MAX_TRANSFER: u64 = 0x7fff_e000;
+/// Descriptors that a call may name at once: /proc/sys/fs/nr_open as the kernel sets it.
+const MAX_FILES: u64 = 1 << 20;
 /// UIO_MAXIOV.
 const MAX_VECTOR: u64 = 1024;
 
@@ -169,7 +171,9 @@ pub fn fcntl(c: &mut Call<'_>) -> SysResult {
 
 /// Host addresses of the three sets of select.
 pub fn fd_sets(c: &Call<'_>) -> Result<[u64; 3], Errno> {
-    let bytes = (c.a[0].min(65536)).div_ceil(64) * 8;
+    // As many as the host has room for at most; what is below 0 it refuses.
+    let count = (c.a[0] as i32).clamp(0, MAX_FILES as i32) as u64;
+    let bytes = count.div_ceil(64) * 8;
     Ok([c.arg(1, bytes)?, c.arg(2, bytes)?, c.arg(3, bytes)?])
 }
 
@@ -179,10 +183,19 @@ pub fn select(c: &mut Call<'_>) -> SysResult {
     c.wait(libc::SYS_select, &[c.a[0], sets[0], sets[1], sets[2], c.arg(4, 16)?])
 }
 
+/// The pollfds of poll and ppoll: their host address and number.
+fn poll_fds(c: &Call<'_>) -> Result<[u64; 2], Errno> {
+    let count = c.a[1] & 0xffff_ffff;
+    if count > MAX_FILES {
+        return Err(Errno::EINVAL);
+    }
+    Ok([c.opt(c.a[0], count * 8)?, count])
+}
+
 /// poll.
 pub fn poll(c: &mut Call<'_>) -> SysResult {
-    let at = c.buf(c.a[0], c.a[1].min(1 << 20) * 8)?;
-    c.wait(libc::SYS_poll, &[at, c.a[1], c.a[2]])
+    let [at, count] = poll_fds(c)?;
+    c.wait(libc::SYS_poll, &[at, count, c.a[2]])
 }
 
 /// Waits under another signal mask: what ppoll, pselect6 and epoll_pwait have in common.
@@ -210,8 +223,8 @@ fn masked(
 
 /// ppoll.
 pub fn ppoll(c: &mut Call<'_>) -> SysResult {
-    let [fds, count, timeout, mask, ..] = c.a;
-    let at = c.opt(fds, count.min(1 << 20) * 8)?;
+    let [_, _, timeout, mask, ..] = c.a;
+    let [at, count] = poll_fds(c)?;
     let timeout = c.opt(timeout, 16)?;
     masked(c, mask, |c, mask| {
         let mask = mask.map_or(0, |m| &raw const *m as u64);

@@ -24,7 +24,7 @@ fn open_at(c: &mut Call<'_>, dir: u64, path: u64, flags: u64, mode: u64) -> SysR
         }
         None => {}
     }
-    let path = c.linux.process.host_path(&guest);
+    let path = c.linux.process.host_path_at(dir, &guest);
     let fd = c.wait(libc::SYS_openat, &[dir, path.as_ptr() as u64, host_flags, mode])?;
     procfs::check_opened(&c.linux.process, fd, host_flags)
 }
@@ -59,7 +59,10 @@ pub fn openat2(c: &mut Call<'_>) -> SysResult {
 /// The host's stat of a path.
 fn stat_path(c: &Call<'_>, dir: u64, path: u64, flags: u64) -> Result<libc::stat, Errno> {
     let guest = c.guest_path(path)?;
-    let path = c.linux.process.host_path(&guest);
+    let path = match flags & NOFOLLOW {
+        0 => c.linux.process.host_path_at(dir, &guest),
+        _ => c.linux.process.host_path(&guest),
+    };
     host::fill(libc::SYS_newfstatat, |p| [dir, path.as_ptr() as u64, p, flags, 0, 0])
 }
 
@@ -120,7 +123,8 @@ pub fn fstat(c: &mut Call<'_>) -> SysResult {
 
 /// statx: the layout is the same everywhere.
 pub fn statx(c: &mut Call<'_>) -> SysResult {
-    let path = c.path(1)?;
+    let guest = c.guest_path(c.a[1])?;
+    let path = c.linux.process.host_path_at(c.a[0], &guest);
     let to = c.buf(c.a[4], 256)?;
     c.host(libc::SYS_statx, &[c.a[0], path.as_ptr() as u64, c.a[2], c.a[3], to])
 }
@@ -174,7 +178,7 @@ fn read_link(c: &mut Call<'_>, dir: u64, path: u64, to: u64, size: u64) -> SysRe
         return Err(Errno::EINVAL);
     }
     let path = c.linux.process.host_path(&guest);
-    if procfs::own(&guest) == Some(b"exe") || procfs::is_own_exe(dir, &path) {
+    if procfs::own(&guest).is_some_and(|rest| rest == b"exe") || procfs::is_own_exe(dir, &path) {
         let name = c.linux.process.exe_name.clone();
         let len = name.len().min(size as usize);
         c.write(to, &name[..len])?;

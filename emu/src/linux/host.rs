@@ -149,6 +149,12 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
         if signal == poke_signal() && CURRENT.get().is_null() {
             return;
         }
+        // Not sent: an instruction of the emulator's own. It ends as it would have without us.
+        if (*info).si_code > 0 && [libc::SIGILL, libc::SIGTRAP].contains(&signal) {
+            set_action(signal, HostAction::Default, 0);
+            let _ = call(libc::SYS_tkill, [gettid() as u64, signal as u64, 0, 0, 0, 0]);
+            return;
+        }
         receive(signal, &*info);
         if signal != poke_signal() {
             // One in flight: the kernel keeps the rest pending until the guest has this one.
@@ -334,6 +340,9 @@ pub fn install() {
     crate::mem::set_sent_hook(receive);
     // Gives sent SIGFPEs the same door as SIGSEGV and SIGBUS; resolves nothing itself.
     crate::mem::register_fpe_resolver(|_, _| false);
+    // Never blocked on the host, so a sent one must come here even if the guest has no handler.
+    set_action(libc::SIGILL, HostAction::Handle, 0);
+    set_action(libc::SIGTRAP, HostAction::Handle, 0);
     set_action(poke_signal(), HostAction::Handle, 0);
 }
 

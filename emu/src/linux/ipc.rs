@@ -19,7 +19,18 @@ const SHM_RND: u64 = 0o20000;
 const SHM_REMAP: u64 = 0o40000;
 
 /// shmat: a place in the window is taken first, then the segment replaces it.
+///
+/// While it is looked at, the segment is attached outside the window as well: its number cannot
+/// mean another, larger one then.
 pub fn shmat(c: &mut Call<'_>) -> SysResult {
+    let [id, _, flags, ..] = c.a;
+    let held = c.host(libc::SYS_shmat, &[id, 0, flags & SHM_RDONLY])?;
+    let result = attach(c);
+    let _ = c.host(libc::SYS_shmdt, &[held]);
+    result
+}
+
+fn attach(c: &Call<'_>) -> SysResult {
     let [id, addr, flags, ..] = c.a;
     let info = host::fill::<libc::shmid_ds>(libc::SYS_shmctl, |p| [id, IPC_STAT, p, 0, 0, 0])?;
     let size = info.shm_segsz as u64;
@@ -69,9 +80,9 @@ fn write_perm(out: &mut Layout<128>, perm: &libc::ipc_perm) {
 
 /// What IPC_SET takes from the guest: owner and mode.
 fn read_perm(c: &Call<'_>, at: u64, perm: &mut libc::ipc_perm) -> Result<(), Errno> {
-    perm.uid = c.read_u32(at + 4)?;
-    perm.gid = c.read_u32(at + 8)?;
-    perm.mode = c.read_u32(at + 20)? as u16;
+    let bytes = Layout(c.read::<48>(at)?);
+    (perm.uid, perm.gid) = (bytes.get_u32(4), bytes.get_u32(8));
+    perm.mode = bytes.get_u32(20) as u16;
     Ok(())
 }
 

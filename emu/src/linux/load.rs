@@ -280,6 +280,7 @@ impl Linux {
             None => None,
             Some(interp) => Some(find_interpreter(path, interp, options.sysroot.as_deref())?),
         };
+        let interpreter = interp.as_ref().map(|(at, _)| at.clone());
         let mem = Arc::new(if options.based {
             AddressSpace::based()?
         } else {
@@ -352,6 +353,7 @@ impl Linux {
             exec_prefix: options.exec_prefix,
             strace: options.strace,
             runner: options.runner,
+            interpreter,
             exe,
             cmdline: joined(&argv),
             environ: joined(&envp),

@@ -32,6 +32,31 @@ fn prot(bits: u64) -> Result<Prot, Errno> {
     Ok(Prot::from_bits_truncate(bits as u8 & 7))
 }
 
+/// RLIMIT_AS and RLIMIT_DATA of the guest, which the host cannot keep for it: whether `more` bytes
+/// still fit when what lies in `[start, end)` is replaced. `data`: private and writable.
+fn fits(c: &Call<'_>, more: u64, data: bool, replaced: (u64, u64)) -> bool {
+    let process = &c.linux.process;
+    let limit = |resource: u32| process.remembered_limit(resource.into()).unwrap_or(u64::MAX);
+    let (space, for_data) = (limit(libc::RLIMIT_AS), limit(libc::RLIMIT_DATA));
+    if space == u64::MAX && (for_data == u64::MAX || !data) {
+        return true;
+    }
+    // The stack is mapped whole, unlike the kernel's, and left out.
+    let stack = |name: &std::ffi::OsStr| name == "[stack]";
+    let regions = c.vcpu.mem.regions();
+    let counted = regions.iter().filter(|r| !r.name.as_deref().is_some_and(stack));
+    let (mut all, mut private) = (more, if data { more } else { 0 });
+    for r in counted {
+        let gone = r.end.min(replaced.1).saturating_sub(r.start.max(replaced.0));
+        let size = r.end - r.start - gone;
+        all = all.saturating_add(size);
+        if !r.shared && r.prot.contains(Prot::WRITE) {
+            private = private.saturating_add(size);
+        }
+    }
+    all <= space && private <= for_data
+}
+
 /// brk: 0 asks; a failure is ENOMEM, unlike on other ports.
 pub fn brk(c: &mut Call<'_>) -> SysResult {
     let wanted = c.a[0];
@@ -46,6 +71,9 @@ pub fn brk(c: &mut Call<'_>) -> SysResult {
     let (Some(old), Some(new)) = (old, new) else { return Err(Errno::ENOMEM) };
     let mem = &c.vcpu.mem;
     if new > old {
+        if !fits(c, new - old, true, (0, 0)) {
+            return Err(Errno::ENOMEM);
+        }
         let request = MapRequest::anonymous(new - old, Prot::READ | Prot::WRITE)
             .at(Place::FixedNoReplace(old))
             .named("[heap]");
@@ -77,6 +105,14 @@ pub fn mmap(c: &mut Call<'_>) -> SysResult {
     };
     let mut request = MapRequest::anonymous(len, prot(protection & 7)?).at(place);
     request.shared = shared;
+    let replaced = match place {
+        Place::Fixed(at) => (at, at.saturating_add(len)),
+        _ => (0, 0),
+    };
+    let data = !shared && request.prot.contains(Prot::WRITE);
+    if !fits(c, page_up(len).unwrap_or(u64::MAX), data, replaced) {
+        return Err(Errno::ENOMEM);
+    }
     request.no_reserve = flags & 0x10000 != 0;
     request.populate = flags & 0x20000 != 0;
     if flags & map::ANONYMOUS == 0 {
@@ -130,6 +166,11 @@ pub fn mremap(c: &mut Call<'_>) -> SysResult {
         3 => RemapPlace::Fixed(to),
         _ => return Err(Errno::EINVAL),
     };
+    let more = new.saturating_sub(old);
+    let private = c.vcpu.mem.region_at(addr).is_some_and(|r| !r.shared);
+    if more > 0 && !fits(c, page_up(more).unwrap_or(u64::MAX), private, (0, 0)) {
+        return Err(Errno::ENOMEM);
+    }
     Ok(c.vcpu.mem.remap(addr, old, new, place)?)
 }
 
@@ -184,10 +225,16 @@ pub fn munlock(c: &mut Call<'_>) -> SysResult {
 /// mincore: one byte per guest page, from two of the host's.
 pub fn mincore(c: &mut Call<'_>) -> SysResult {
     let [at, len] = pages(c)?;
-    let mut host = vec![0u8; (len / 4096) as usize];
-    c.host(libc::SYS_mincore, &[at, len, host.as_mut_ptr() as u64])?;
-    let guest: Vec<u8> = host.chunks(2).map(|pair| pair.iter().fold(0, |a, b| a | b) & 1).collect();
-    c.write(c.a[2], &guest)?;
+    // In parts: the range may be the whole window.
+    const PART: u64 = 64 << 20;
+    let mut host = vec![0u8; (len.min(PART) / 4096) as usize];
+    for done in (0..len).step_by(PART as usize) {
+        let part = (len - done).min(PART);
+        c.host(libc::SYS_mincore, &[at + done, part, host.as_mut_ptr() as u64])?;
+        let pairs = host[..(part / 4096) as usize].chunks(2);
+        let guest: Vec<u8> = pairs.map(|pair| pair.iter().fold(0, |a, b| a | b) & 1).collect();
+        c.write(c.a[2].wrapping_add(done / PAGE_SIZE), &guest)?;
+    }
     Ok(0)
 }
 

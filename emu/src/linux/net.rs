@@ -44,13 +44,35 @@ fn option_to_host(option: u64) -> Result<u64, Errno> {
     })
 }
 
+/// Address families whose sockets take no addresses of memory inside options and messages, as those
+/// of RDS, XDP or CAN do: local, internet, netlink, packets of a link, the kernel's ciphers, hosts of
+/// virtual machines.
+fn is_known_family(family: u64) -> bool {
+    let known = [
+        libc::AF_UNIX,
+        libc::AF_INET,
+        libc::AF_INET6,
+        libc::AF_NETLINK,
+        libc::AF_PACKET,
+        libc::AF_ALG,
+        libc::AF_VSOCK,
+    ];
+    known.contains(&(family as i32))
+}
+
 /// socket.
 pub fn socket(c: &mut Call<'_>) -> SysResult {
+    if !is_known_family(c.a[0]) {
+        return Err(Errno::EAFNOSUPPORT);
+    }
     c.host(libc::SYS_socket, &[c.a[0], abi::socket_type_to_host(c.a[1]), c.a[2]])
 }
 
 /// socketpair.
 pub fn socketpair(c: &mut Call<'_>) -> SysResult {
+    if !is_known_family(c.a[0]) {
+        return Err(Errno::EAFNOSUPPORT);
+    }
     let kind = abi::socket_type_to_host(c.a[1]);
     c.host(libc::SYS_socketpair, &[c.a[0], kind, c.a[2], c.buf(c.a[3], 8)?])
 }
@@ -84,15 +106,58 @@ fn unix_path(c: &Call<'_>, at: u64, len: u64) -> Result<Option<Vec<u8>>, Errno> 
     Ok((out.len() <= 110).then_some(out))
 }
 
+/// Room for an address that the kernel writes: no family's is longer.
+struct Address {
+    bytes: [u8; size_of::<libc::sockaddr_storage>()],
+    len: u32,
+}
+
+impl Address {
+    /// The guest's room at `size`, read once: another thread may change it while the call waits.
+    fn room(c: &Call<'_>, address: u64, size: u64) -> Result<Option<Self>, Errno> {
+        if address == 0 {
+            return Ok(None);
+        }
+        let bytes = [0; size_of::<libc::sockaddr_storage>()];
+        let len = c.read_u32(size)?;
+        if len as i32 >= 0 { Ok(Some(Address { bytes, len })) } else { Err(Errno::EINVAL) }
+    }
+
+    /// The two arguments of the host's call. `len` becomes what the kernel says.
+    fn arguments(this: &mut Option<Self>, len: &mut u32) -> [u64; 2] {
+        let Some(this) = this else { return [0, 0] };
+        *len = this.len.min(this.bytes.len() as u32);
+        [this.bytes.as_mut_ptr() as u64, &raw mut *len as u64]
+    }
+
+    /// Hands the guest what fits, and the whole length.
+    fn hand_over(&self, c: &Call<'_>, address: u64, size: u64, len: u32) -> Result<(), Errno> {
+        let fits = self.len.min(len).min(self.bytes.len() as u32) as usize;
+        c.write(address, &self.bytes[..fits])?;
+        c.write_u32(size, len)
+    }
+}
+
 /// getsockname, getpeername, accept: `(fd, address, *length)`.
 pub fn fetch_address(c: &mut Call<'_>, nr: i64, flags: u64) -> SysResult {
-    let address = c.opt(c.a[1], 0)?;
-    let len = c.arg(2, 4)?;
-    if c.a[2] != 0 && c.a[1] != 0 {
-        let size = c.read_u32(c.a[2])?;
-        c.buf(c.a[1], u64::from(size))?;
+    let [fd, address, size, ..] = c.a;
+    let accepts = nr == libc::SYS_accept || nr == libc::SYS_accept4;
+    // Without an address only the accepting calls have something to do.
+    if address == 0 && !accepts {
+        return Err(Errno::EFAULT);
     }
-    c.wait(nr, &[c.a[0], address, len, flags])
+    let (mut room, mut len) = (Address::room(c, address, size)?, 0);
+    let [at, len_at] = Address::arguments(&mut room, &mut len);
+    let result = c.wait(nr, &[fd, at, len_at, flags])?;
+    if let Some(room) = room
+        && let Err(errno) = room.hand_over(c, address, size, len)
+    {
+        if accepts {
+            let _ = c.host(libc::SYS_close, &[result]);
+        }
+        return Err(errno);
+    }
+    Ok(result)
 }
 
 /// accept4.
@@ -124,11 +189,13 @@ pub fn send(c: &mut Call<'_>) -> SysResult {
 /// recvfrom.
 pub fn recvfrom(c: &mut Call<'_>) -> SysResult {
     let [fd, buffer, len, flags, address, size] = c.a;
-    if address != 0 && size != 0 {
-        c.buf(address, u64::from(c.read_u32(size)?))?;
+    let (mut room, mut address_len) = (Address::room(c, address, size)?, 0);
+    let [at, len_at] = Address::arguments(&mut room, &mut address_len);
+    let got = c.wait(libc::SYS_recvfrom, &[fd, c.buf(buffer, len)?, len, flags, at, len_at])?;
+    if let Some(room) = room {
+        room.hand_over(c, address, size, address_len)?;
     }
-    let args = [fd, c.buf(buffer, len)?, len, flags, c.opt(address, 0)?, c.opt(size, 4)?];
-    c.wait(libc::SYS_recvfrom, &args)
+    Ok(got)
 }
 
 /// recv: recvfrom without an address.
@@ -269,40 +336,62 @@ fn many(
     Ok(count)
 }
 
-/// TCP_ZEROCOPY_RECEIVE, which names memory by a pointer inside the value.
-const ZEROCOPY_RECEIVE: [u64; 2] = [libc::IPPROTO_TCP as u64, 35];
-
-fn level(c: &Call<'_>) -> Result<[u64; 2], Errno> {
-    match c.a[1] {
-        SOL_SOCKET => Ok([libc::SOL_SOCKET as u64, option_to_host(c.a[2])?]),
-        _ if [c.a[1], c.a[2]] == ZEROCOPY_RECEIVE => Err(Errno::ENOPROTOOPT),
-        other => Ok([other, c.a[2]]),
-    }
+/// The host's level and option for arguments 1 and 2, of which the kernel takes the low halves.
+///
+/// Refused is what names memory by a pointer inside the value, which nobody has checked, and every
+/// level that is not known to have no such options: the host's own SOL_SOCKET (1) among them, under
+/// which filters go.
+fn level(c: &Call<'_>, sets: bool) -> Result<[u64; 2], Errno> {
+    const TCP_ZEROCOPY_RECEIVE: u64 = 35;
+    const PACKET_FANOUT_DATA: u64 = 22;
+    let (level, option) = (c.a[1] & 0xffff_ffff, c.a[2] & 0xffff_ffff);
+    let refused = match level as i32 {
+        0xffff => return Ok([libc::SOL_SOCKET as u64, option_to_host(option)?]),
+        // From 64 on: tables of the packet filter.
+        libc::SOL_IP => sets && option >= 64,
+        libc::SOL_IPV6 => sets && matches!(option, 64 | 65),
+        libc::SOL_TCP => option == TCP_ZEROCOPY_RECEIVE,
+        libc::SOL_PACKET => option == PACKET_FANOUT_DATA,
+        libc::SOL_UDP | libc::SOL_ICMPV6 | libc::SOL_RAW | libc::SOL_NETLINK => false,
+        libc::SOL_ALG | libc::SOL_TLS | libc::AF_VSOCK => false,
+        _ => true,
+    };
+    if refused { Err(Errno::ENOPROTOOPT) } else { Ok([level, option]) }
 }
 
 /// setsockopt.
 pub fn setsockopt(c: &mut Call<'_>) -> SysResult {
-    let [level, option] = level(c)?;
+    let [level, option] = level(c, true)?;
     let [.., value, len, _] = c.a;
+    let len = len & 0xffff_ffff;
     if len > MAX_VALUE {
         return Err(Errno::EINVAL);
     }
     c.host(libc::SYS_setsockopt, &[c.a[0], level, option, c.opt(value, len)?, len])
 }
 
-/// getsockopt; SO_ERROR gives an error number.
+/// getsockopt; SO_ERROR gives an error number. The length is read once, the value goes by a copy.
 pub fn getsockopt(c: &mut Call<'_>) -> SysResult {
-    let [level, option] = level(c)?;
+    let [level, option] = level(c, false)?;
     let [.., value, len, _] = c.a;
     let size = c.read_u32(len)?;
-    let to = c.buf(value, u64::from(size))?;
-    let args = [c.a[0], level, option, to, c.buf(len, 4)?];
+    if (size as i32) < 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mut got = size.min(MAX_VALUE as u32);
+    let mut bytes = vec![0; got as usize];
+    // Some options read the value first; what is not there shows when it is written.
+    let _ = c.vcpu.mem.read_bytes(value, &mut bytes);
+    let args = [c.a[0], level, option, bytes.as_mut_ptr() as u64, &raw mut got as u64];
     c.host(libc::SYS_getsockopt, &args)?;
-    if c.a[1] == SOL_SOCKET && c.a[2] == 0x1007 && size >= 4 {
-        let error = c.read_u32(value)? as i32;
+    if c.a[1] as i32 == SOL_SOCKET as i32 && c.a[2] as u32 == 0x1007 && got >= 4 {
+        let error = i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         if error != 0 {
-            c.write_u32(value, u32::from(Errno::from_host(error).0))?;
+            let error = u32::from(Errno::from_host(error).0);
+            bytes[..4].copy_from_slice(&error.to_le_bytes());
         }
     }
+    c.write(value, &bytes[..(got as usize).min(bytes.len())])?;
+    c.write_u32(len, got)?;
     Ok(0)
 }

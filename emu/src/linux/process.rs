@@ -38,6 +38,8 @@ pub struct Process {
     pub(super) runner: Option<Runner>,
     /// See `is_sharing`.
     sharing: bool,
+    /// Host path of the dynamic linker, if the program has one.
+    pub interpreter: Option<PathBuf>,
     /// Host path of the executable.
     pub(super) exe: PathBuf,
     /// The guest's name for it.
@@ -60,7 +62,7 @@ pub struct Process {
     unknown: Mutex<BTreeMap<u64, u64>>,
     /// Attached shared-memory segments: address and size.
     pub(super) attached: Mutex<BTreeMap<u64, u64>>,
-    /// Limits that are remembered, not applied: soft and hard.
+    /// Limits that the host is not told of: soft and hard.
     limits: Mutex<BTreeMap<u64, [u64; 2]>>,
     /// Bits of prctl PR_SET_UNALIGN and UACPROC, in the kernel's thread-info order.
     pub(super) unaligned: AtomicU64,
@@ -113,6 +115,7 @@ pub(super) struct ProcessParts {
     pub exec_prefix: Vec<OsString>,
     pub strace: Option<Tracer>,
     pub runner: Option<Runner>,
+    pub interpreter: Option<PathBuf>,
     pub exe: PathBuf,
     pub cmdline: Vec<u8>,
     pub environ: Vec<u8>,
@@ -143,6 +146,7 @@ impl Process {
             strace: parts.strace,
             runner: parts.runner,
             sharing: false,
+            interpreter: parts.interpreter,
             exe: parts.exe,
             exe_name: exe_name.into_os_string().into_vec(),
             cmdline: parts.cmdline,
@@ -169,7 +173,7 @@ impl Process {
         if guest.first() != Some(&b'/') {
             return plain(guest);
         }
-        if super::procfs::own(guest) == Some(b"exe") {
+        if super::procfs::own(guest).is_some_and(|rest| rest == b"exe") {
             return plain(self.exe.as_os_str().as_bytes());
         }
         if let Some(root) = &self.sysroot {
@@ -183,6 +187,21 @@ impl Process {
             }
         }
         plain(guest)
+    }
+
+    /// The same for a path from the directory `dir`, where the program's own `exe` is found by
+    /// whatever name.
+    pub(super) fn host_path_at(&self, dir: u64, guest: &[u8]) -> CString {
+        let path = self.host_path(guest);
+        if super::procfs::is_own_exe(dir, &path) {
+            return CString::new(self.exe.as_os_str().as_bytes()).unwrap_or_default();
+        }
+        path
+    }
+
+    /// The soft value of a limit that is kept here, if the guest has set it (the host's number).
+    pub(super) fn remembered_limit(&self, resource: u64) -> Option<u64> {
+        lock(&self.limits).get(&resource).map(|pair| pair[0])
     }
 
     /// Counts a call that has no implementation.
@@ -199,6 +218,7 @@ impl Process {
             exec_prefix: self.exec_prefix.clone(),
             strace: self.strace.clone(),
             runner: self.runner.clone(),
+            interpreter: self.interpreter.clone(),
             exe: self.exe.clone(),
             exe_name: self.exe_name.clone(),
             cmdline: self.cmdline.clone(),
@@ -352,7 +372,8 @@ fn resource_to_host(resource: u64) -> u64 {
 /// RLIM_INFINITY of Alpha's getrlimit and setrlimit; prlimit64 has all ones, as everywhere.
 const INFINITY: u64 = i64::MAX as u64;
 
-/// Limits that would bound the emulator's memory as well as the guest's: only remembered.
+/// Limits that would bound the emulator's memory as well as the guest's: kept here. `memory` applies
+/// those of the address space and of data; the stack has its size from the start.
 fn bounds_the_emulator(resource: u64) -> bool {
     [libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_STACK].map(u64::from).contains(&resource)
 }

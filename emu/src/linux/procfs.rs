@@ -10,14 +10,55 @@ use super::process::Process;
 use super::stack::CLOCK_TICKS;
 use crate::isa::CpuModel;
 
-/// The rest of a path under the process's own directory in /proc.
-pub fn own(path: &[u8]) -> Option<&[u8]> {
-    let rest = path.strip_prefix(b"/proc/")?;
-    let slash = rest.iter().position(|&b| b == b'/')?;
-    let (who, rest) = (&rest[..slash], &rest[slash + 1..]);
-    let pid = std::process::id().to_string();
-    let mine = who == b"self" || who == b"thread-self" || who == pid.as_bytes();
-    mine.then_some(rest)
+/// Files of a process in /proc that show memory or layout of the host's process.
+const HIDDEN: &[&[u8]] = &[
+    b"mem",
+    b"pagemap",
+    b"smaps",
+    b"smaps_rollup",
+    b"numa_maps",
+    b"map_files",
+    b"stack",
+    b"syscall",
+    b"clear_refs",
+];
+
+/// Whether a name in /proc means this process: its own number, or one of its threads, which have
+/// directories there that are not listed.
+fn is_own_name(who: &[u8]) -> bool {
+    if who == b"self" || who == b"thread-self" {
+        return true;
+    }
+    let Some(number) = std::str::from_utf8(who).ok().and_then(|who| who.parse::<i32>().ok()) else {
+        return false;
+    };
+    let pid = std::process::id();
+    let there = || host::call(libc::SYS_tgkill, [u64::from(pid), number as u64, 0, 0, 0, 0]);
+    number as u32 == pid || number > 0 && there().is_ok()
+}
+
+/// The rest of a path under the process's own directory in /proc, however it is spelled: doubled
+/// slashes, single dots, by a thread, through the process's own `root`. (What goes through links
+/// and `..` is looked at when it is open.)
+pub fn own(path: &[u8]) -> Option<Vec<u8>> {
+    if path.first() != Some(&b'/') || !path.windows(4).any(|part| part == b"proc") {
+        return None;
+    }
+    let parts = path.split(|&b| b == b'/').filter(|part| !part.is_empty() && *part != b".");
+    let mut parts: Vec<&[u8]> = parts.collect();
+    loop {
+        if parts.len() < 3 || parts[0] != b"proc" || !is_own_name(parts[1]) {
+            return None;
+        }
+        parts.drain(..2);
+        while parts.len() > 2 && parts[0] == b"task" && is_own_name(parts[1]) {
+            parts.drain(..2);
+        }
+        if parts[0] != b"root" || parts.len() == 1 {
+            return Some(parts.join(&b'/'));
+        }
+        parts.remove(0);
+    }
 }
 
 /// Whether a link, named by whatever detour, is the `exe` of this process, which the host has point
@@ -32,10 +73,7 @@ pub fn is_own_exe(dir: u64, path: &CStr) -> bool {
     let Ok(fd) = host::call(libc::SYS_openat, args) else { return false };
     let found = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_default();
     let _ = host::call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
-    let mut parts = found.as_os_str().as_bytes().split(|&b| b == b'/').skip(1);
-    // /proc/PID/exe or /proc/PID/task/TID/exe; a thread has the program of its process.
-    let pid = std::process::id().to_string();
-    parts.next() == Some(b"proc") && parts.next() == Some(pid.as_bytes())
+    own(found.as_os_str().as_bytes()).is_some_and(|rest| rest == b"exe")
 }
 
 /// What opening a path gives instead of the host's file.
@@ -51,21 +89,23 @@ pub fn special(process: &Process, path: &[u8]) -> Option<Special> {
     if path == b"/proc/cpuinfo" {
         return Some(Special::Bytes(cpuinfo(process.model).into_bytes()));
     }
-    match own(path)? {
+    match &own(path)?[..] {
         b"maps" => Some(Special::Bytes(maps(process))),
         b"auxv" => Some(Special::Bytes(process.auxv.clone())),
         b"cmdline" => Some(Special::Bytes(process.cmdline.clone())),
         // The host's shows the emulator's stack.
         b"environ" => Some(Special::Bytes(process.environ.clone())),
-        b"mem" | b"pagemap" | b"smaps" | b"smaps_rollup" | b"numa_maps" | b"map_files"
-        | b"stack" | b"syscall" | b"clear_refs" => Some(Special::Refused(Errno::EACCES)),
-        _ => None,
+        name => {
+            let first = name.split(|&b| b == b'/').next();
+            let hidden = first.is_some_and(|name| HIDDEN.contains(&name));
+            hidden.then_some(Special::Refused(Errno::EACCES))
+        }
     }
 }
 
 /// Whether a path of /proc, free of links, is some process's memory.
 fn is_memory(path: &[u8]) -> bool {
-    path.starts_with(b"/proc/") && (path.ends_with(b"/mem") || path.ends_with(b"/pagemap"))
+    path.ends_with(b"/mem") || path.ends_with(b"/pagemap")
 }
 
 /// Looks at what was opened, by whatever detour (links, relative paths, descriptors of
@@ -83,17 +123,16 @@ pub fn check_opened(process: &Process, fd: u64, flags: u64) -> SysResult {
     }
     let path = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_default();
     let path = path.as_os_str().as_bytes();
-    // /proc/PID/task/TID/x is /proc/PID/x of one thread.
-    let mut parts = path.splitn(6, |&b| b == b'/').skip(2);
-    let (pid, task, _, name) = (parts.next(), parts.next(), parts.next(), parts.next());
-    let flat = match (pid, task, name) {
-        (Some(pid), Some(b"task"), Some(name)) => [b"/proc/", pid, b"/", name].concat(),
-        _ => path.to_vec(),
-    };
-    let found = match special(process, &flat) {
+    let found = match special(process, path) {
         Some(found) => found,
-        None if is_memory(&flat) => Special::Refused(Errno::EACCES),
-        None => return Ok(fd),
+        None if is_memory(path) => Special::Refused(Errno::EACCES),
+        None if path.starts_with(b"/proc/") || path == b"/proc" => return Ok(fd),
+        // Mounted elsewhere, or out of sight after chroot: whose it is cannot be told by the name.
+        None => match path.rsplit(|&b| b == b'/').next() {
+            Some(b"" | b"maps" | b"environ" | b"auxv") | None => Special::Refused(Errno::EACCES),
+            Some(name) if HIDDEN.contains(&name) => Special::Refused(Errno::EACCES),
+            Some(_) => return Ok(fd),
+        },
     };
     let _ = host::call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
     match found {

@@ -347,8 +347,8 @@ impl Linux {
         self.process.precise.store(handled, Ordering::Release);
         self.process.observed.store(observed, Ordering::Release);
         let host = abi::signal_to_host(signal);
-        let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE];
-        if faults.contains(&host) || host == host::poke_signal() {
+        // Those come here always.
+        if host::FAULT_SIGNALS.contains(&host) || host == host::poke_signal() {
             return;
         }
         let what = match action.handler {
@@ -608,9 +608,36 @@ fn host_info(c: &Call<'_>, at: u64, signal: u64) -> Result<[u8; SIGINFO_SIZE], E
     Ok(info)
 }
 
+/// What becomes of a queued signal that says it comes from the kernel (a code above 0).
+enum Origin {
+    /// It goes to the host.
+    Plain,
+    /// It has been queued for this thread.
+    Queued,
+}
+
+/// The kernel lets a process send itself what looks like a fault. Sent on the host it would be taken
+/// for a fault of the emulator's: to the calling thread it is queued here, to others not sent.
+fn sent_fault(c: &mut Call<'_>, info: &[u8; SIGINFO_SIZE], to_me: bool) -> Result<Origin, Errno> {
+    let code = Layout(*info).get_u32(8) as i32;
+    let signal = Layout(*info).get_u32(0) as i32;
+    if code <= 0 || !host::FAULT_SIGNALS.contains(&signal) {
+        return Ok(Origin::Plain);
+    }
+    if !to_me {
+        return Err(Errno::EPERM);
+    }
+    c.linux.raise(SigInfo::from_host(*info));
+    Ok(Origin::Queued)
+}
+
 /// rt_sigqueueinfo.
 pub fn rt_sigqueueinfo(c: &mut Call<'_>) -> SysResult {
     let info = host_info(c, c.a[2], c.a[1])?;
+    let to_me = c.a[0] as i32 == std::process::id() as i32;
+    if let Origin::Queued = sent_fault(c, &info, to_me)? {
+        return Ok(0);
+    }
     let args = [c.a[0], host_signal(c.a[1])?, info.as_ptr() as u64];
     c.host(libc::SYS_rt_sigqueueinfo, &args)
 }
@@ -618,6 +645,10 @@ pub fn rt_sigqueueinfo(c: &mut Call<'_>) -> SysResult {
 /// rt_tgsigqueueinfo.
 pub fn rt_tgsigqueueinfo(c: &mut Call<'_>) -> SysResult {
     let info = host_info(c, c.a[3], c.a[2])?;
+    let to_me = c.a[1] as i32 == c.linux.task.tid;
+    if let Origin::Queued = sent_fault(c, &info, to_me)? {
+        return Ok(0);
+    }
     let args = [c.a[0], c.a[1], host_signal(c.a[2])?, info.as_ptr() as u64];
     c.host(libc::SYS_rt_tgsigqueueinfo, &args)
 }
@@ -629,6 +660,9 @@ pub fn pidfd_send_signal(c: &mut Call<'_>) -> SysResult {
         0 => None,
         at => Some(host_info(c, at, signal)?),
     };
+    if let Some(info) = &info {
+        sent_fault(c, info, false)?;
+    }
     let info = info.as_ref().map_or(0, |bytes| bytes.as_ptr() as u64);
     c.host(libc::SYS_pidfd_send_signal, &[fd, host_signal(signal)?, info, flags])
 }

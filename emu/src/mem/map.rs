@@ -201,6 +201,7 @@ impl AddressSpace {
                 va
             }
         };
+        map.check_room()?;
         let end = start + len;
         self.journal.note(|| Touched::Map(start, end));
         let had_exec = self.window.forbid_fetch(map, start, end);
@@ -234,7 +235,12 @@ impl AddressSpace {
         }
         let (start, end) = existing_range(va, len).map_err(|_| MapError::Invalid)?;
         self.journal.note(|| Touched::Map(start, end));
-        self.window.unmap_locked(&mut self.window.lock(), start, end)
+        let map = &mut *self.window.lock();
+        // Cutting a region in two adds one.
+        if map.regions.find(start).is_some_and(|r| r.start < start && end < r.end) {
+            map.check_room()?;
+        }
+        self.window.unmap_locked(map, start, end)
     }
 
     /// Removes everything, as `execve` does.
@@ -249,6 +255,7 @@ impl AddressSpace {
         let (start, end) = existing_range(va, len)?;
         self.journal.note(|| Touched::Protect(start, end));
         let map = &mut *self.window.lock();
+        map.check_room()?;
         let mapped = map.regions.mapped_until(start, end);
         let mut had_exec = false;
         let mut result: Result<(), MapError> = Ok(());

@@ -116,6 +116,18 @@ impl Regions {
             .collect()
     }
 
+    /// How many mappings the host has for these, the reserved gaps between them included; exact only
+    /// beyond `least`, since counting gaps takes a walk.
+    pub(super) fn host_mappings(&self, least: usize) -> usize {
+        let most = 2 * self.by_start.len() + 1;
+        if most <= least {
+            return most;
+        }
+        let mut before = None;
+        let gaps = self.by_start.values().filter(|r| before.replace(r.end) != Some(r.start));
+        self.by_start.len() + gaps.count() + 1
+    }
+
     /// Whether some region touches `[start, end)`.
     pub(super) fn any_in(&self, start: u64, end: u64) -> bool {
         self.overlapping(start, end).next().is_some()

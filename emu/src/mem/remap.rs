@@ -158,6 +158,7 @@ impl AddressSpace {
         // (What grows in place is noted with what it grows from.)
         self.journal.note(|| Touched::Map(start, end.max(start.saturating_add(new_len))));
         let map = &mut *self.window.lock();
+        map.check_room()?;
         if let RemapPlace::Fixed(to) = place {
             map.check_fixed(to, new_len).map_err(|error| match error {
                 MapError::NoMemory => MapError::Invalid,

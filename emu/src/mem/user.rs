@@ -62,6 +62,8 @@ pub(super) struct Map {
     pub(super) limit: u64,
     /// The next object number of shared anonymous memory.
     pub(super) next_object: u64,
+    /// Mappings of the host's that the guest may cause.
+    pub(super) most_mappings: usize,
 }
 
 /// Only one identity window fits in a process.
@@ -75,6 +77,17 @@ fn lowest_address() -> u64 {
     let text = std::fs::read_to_string("/proc/sys/vm/mmap_min_addr").unwrap_or_default();
     let min = text.trim().parse::<u64>().unwrap_or(65536).clamp(1, 1 << 30);
     round_up(min).unwrap_or(65536)
+}
+
+/// Mappings that are left to the emulator of those that the host allows a process: for its heap, its
+/// threads' stacks, its code.
+const MAPPINGS_KEPT: usize = 4096;
+
+/// How many mappings the guest may cause: `/proc/sys/vm/max_map_count` but for what is kept.
+fn most_mappings() -> usize {
+    let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
+    let max = text.trim().parse::<usize>().unwrap_or(65530);
+    max.saturating_sub(MAPPINGS_KEPT).max(max / 2)
 }
 
 /// The line of the host's map that overlaps the range, to name what is in the way.
@@ -189,6 +202,7 @@ impl UserWindow {
             search_base: SEARCH_BASE,
             limit: WINDOW_SIZE,
             next_object: 1,
+            most_mappings: most_mappings(),
         };
         let epoch = AtomicU64::new(0);
         let window = UserWindow { kind, reserved, base, executable, epoch, map: Mutex::new(map) };
@@ -353,6 +367,15 @@ impl Map {
             let word = raw::load_u32(base + va);
             let _ = mprotect(page, PAGE_SIZE as usize, MprotectFlags::empty());
             word
+        }
+    }
+
+    /// Refuses a change that adds mappings when the host has few left: the emulator's own allocations
+    /// would fail next.
+    pub(super) fn check_room(&self) -> Result<(), MapError> {
+        match self.regions.host_mappings(self.most_mappings) < self.most_mappings {
+            true => Ok(()),
+            false => Err(MapError::NoMemory),
         }
     }
 

@@ -1,11 +1,13 @@
 //! Memory for host code, mapped twice: one alias is writable, the other executable.
 
 use std::io;
+use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{
+    MapFlags, MprotectFlags, MremapFlags, ProtFlags, mmap_anonymous, mprotect, mremap, munmap,
+};
 
 /// Why code could not be placed.
 #[derive(Debug, thiserror::Error)]
@@ -56,19 +58,26 @@ impl Arena {
     /// Reserves `size` bytes (a multiple of the host's page size).
     pub fn new(size: usize) -> Result<Self, ArenaError> {
         let forks = forks();
-        let fd = memfd_create("axp-jit", MemfdFlags::CLOEXEC).map_err(io::Error::from)?;
-        ftruncate(&fd, size as u64).map_err(io::Error::from)?;
-        let map = |prot| {
-            // SAFETY: a fresh mapping at an address of the kernel's choice.
-            unsafe { mmap(std::ptr::null_mut(), size, prot, MapFlags::SHARED, &fd, 0) }
-        };
-        let write = map(ProtFlags::READ | ProtFlags::WRITE).map_err(io::Error::from)?;
-        let exec = match map(ProtFlags::READ | ProtFlags::EXEC) {
-            Ok(exec) => exec,
-            Err(error) => {
-                // SAFETY: `write` was mapped above and nothing points into it.
-                let _ = unsafe { munmap(write, size) };
-                return Err(io::Error::from(error).into());
+        // Shared memory without a descriptor: a guest that has used all of them, or has limited the
+        // size of files, is translated all the same, and has none of ours to close.
+        // SAFETY: fresh mappings at addresses of the kernel's choice. An old length of 0 gives a
+        // second mapping of the same shared memory (mremap(2)).
+        let (write, exec) = unsafe {
+            let prot = ProtFlags::READ | ProtFlags::WRITE;
+            let write = mmap_anonymous(ptr::null_mut(), size, prot, MapFlags::SHARED)
+                .map_err(io::Error::from)?;
+            let exec = mremap(write, 0, size, MremapFlags::MAYMOVE).and_then(|exec| {
+                let prot = MprotectFlags::READ | MprotectFlags::EXEC;
+                mprotect(exec, size, prot).map(|()| exec).inspect_err(|_| {
+                    let _ = munmap(exec, size);
+                })
+            });
+            match exec {
+                Ok(exec) => (write, exec),
+                Err(error) => {
+                    let _ = munmap(write, size);
+                    return Err(io::Error::from(error).into());
+                }
             }
         };
         Ok(Arena {
