@@ -294,6 +294,9 @@ pub struct RunArgs {
     /// Print instructions, MIPS, times and code size on standard error at the end
     #[arg(long)]
     pub stats: bool,
+    /// Print the guest's system calls on standard error as they return
+    #[arg(long)]
+    pub strace: bool,
     /// Wait for gdb at HOST:PORT, :PORT or the path of a socket, and run the program under it
     #[arg(long, value_name = "ADDR", conflicts_with_all = ["stats", "stats_json"])]
     pub gdb: Option<String>,

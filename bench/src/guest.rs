@@ -12,7 +12,7 @@ use axp_emu::cpu::Vcpu;
 use axp_emu::engine::{Engine, EngineStats, Limit, Outcome, run};
 use axp_emu::interp::{Dispatch, Interpreter};
 use axp_emu::isa::{CpuModel, INT_NAMES};
-use axp_emu::linux::{Linux, LinuxOptions, Process, Runner, signal_name, signal_to_host};
+use axp_emu::linux::{Linux, LinuxOptions, Process, Runner, Tracer, signal_name, signal_to_host};
 use axp_jit::auto::{Auto, Tuning};
 use axp_jit::baseline::Baseline;
 use axp_jit::opt::Opt;
@@ -117,6 +117,7 @@ pub fn load(opts: &RunOptions, runner: Option<Runner>) -> anyhow::Result<(Linux,
         model: CpuModel::from_name(&opts.cpu).context("unknown CPU model")?,
         runner,
         exec_prefix: exec_prefix(opts)?,
+        strace: opts.strace.then(|| Arc::new(|line: &str| eprintln!("{line}")) as Tracer),
         ..LinuxOptions::default()
     };
     let environment = environment(&opts.env);
@@ -285,6 +286,9 @@ fn exec_prefix(opts: &RunOptions) -> anyhow::Result<Vec<OsString>> {
         prefix.extend(["--jit".into(), jit_words(opts.tuning).into()]);
     }
     prefix.extend(["--cpu".into(), OsString::from(&opts.cpu)]);
+    if opts.strace {
+        prefix.push("--strace".into());
+    }
     if let Some(root) = &opts.sysroot {
         prefix.extend(["-L".into(), root.into()]);
     }

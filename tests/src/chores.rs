@@ -1,13 +1,14 @@
 //! The chores of `cargo xtask` other than the guest programs' build.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::fuzz::{Campaign, Lab};
 use crate::source::root;
-use crate::{coverage, fuzz, syscalls};
+use crate::{coverage, fuzz, programs, syscalls};
 
 fn run(command: &mut Command) -> Result<()> {
     let status = command.current_dir(root()).status().with_context(|| format!("{command:?}"))?;
@@ -76,4 +77,24 @@ pub fn results(name: &str, small: bool) -> Result<()> {
     run(&mut bench)?;
     let page = folder.join(name).with_extension("html");
     run(Command::new(&axplab).args(["report", "--format", "html", "-o"]).args([&page, &record]))
+}
+
+/// Builds axplab unless one is given, and lets real programs work on it.
+pub fn programs(
+    dir: PathBuf,
+    native: bool,
+    engines: Vec<String>,
+    only: Vec<String>,
+    small: bool,
+    axplab: Option<PathBuf>,
+) -> Result<()> {
+    let axplab = match axplab {
+        Some(given) => given.canonicalize().with_context(|| given.display().to_string())?,
+        None => {
+            let mut build = Command::new(env!("CARGO"));
+            run(build.args(["build", "--quiet", "--release", "-p", "axplab"]))?;
+            root().join("target/release/axplab")
+        }
+    };
+    programs::programs(&programs::Options { dir, native, engines, only, small, axplab })
 }

@@ -14,6 +14,7 @@ pub mod machine;
 pub mod objdump;
 pub mod osf;
 pub mod process;
+pub mod programs;
 pub mod source;
 pub mod state;
 pub mod syscalls;

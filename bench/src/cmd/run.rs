@@ -34,6 +34,8 @@ pub struct RunOptions {
     pub argv0: Option<OsString>,
     /// Print the statistics on standard error.
     pub stats: bool,
+    /// Print system calls on standard error.
+    pub strace: bool,
     /// Write the statistics to this file (see `measure::RunStats` for the form the lab reads).
     pub stats_json: Option<PathBuf>,
     /// Where to wait for a debugger.
@@ -96,6 +98,7 @@ pub fn options_for(guest: &GuestArgs, engine: &str) -> anyhow::Result<RunOptions
         env: guest.env.iter().cloned().map(variable).collect::<anyhow::Result<_>>()?,
         argv0: None,
         stats: false,
+        strace: false,
         stats_json: None,
         gdb: None,
         sandbox: None,
@@ -122,6 +125,7 @@ fn options(args: RunArgs) -> anyhow::Result<RunOptions> {
         tuning,
         argv0: args.argv0,
         stats: args.stats,
+        strace: args.strace,
         stats_json: args.stats_json,
         gdb: args.gdb,
         sandbox,

@@ -145,10 +145,14 @@ impl Linux {
         };
         let mut a = [0; 6];
         a.copy_from_slice(&vcpu.cpu.r[16..22]);
-        let line = self.process.strace.as_ref().map(|_| strace::call(row, &a, &vcpu.mem));
+        let line = self.process.strace.as_ref().map(|_| strace::Line::new(row, &a, &vcpu.mem));
+        if let (Some(line), Some(trace), true) = (&line, &self.process.strace, row.replaces()) {
+            // If it succeeds, nobody is left to say so.
+            trace(&format!("[{}] {}", self.task.tid, line.begun()));
+        }
         let result = (row.handler)(&mut Call { linux: self, vcpu, a });
         if let (Some(line), Some(trace)) = (line, &self.process.strace) {
-            trace(&format!("[{}] {line}{}", self.task.tid, strace::result(row, &result)));
+            trace(&format!("[{}] {}", self.task.tid, line.done(&result, &self.process.mem)));
         }
         match result {
             Ok(value) => {

@@ -27,6 +27,50 @@ pub enum Arg {
     Ptr,
     /// A signal number.
     Sig,
+    /// Flags of open.
+    Open,
+    /// Protection of memory.
+    Prot,
+    /// Flags of mmap.
+    Map,
+    /// Flags of the calls that take a directory.
+    At,
+    /// What access asks for.
+    Access,
+    /// Options of wait.
+    Wait,
+    /// Flags of clone.
+    Clone,
+    /// What lseek counts from.
+    Whence,
+    /// What becomes of a signal mask.
+    How,
+    /// A clock.
+    Clock,
+    /// A command of fcntl.
+    Fcntl,
+    /// An operation on a futex.
+    Futex,
+    /// A request of ioctl.
+    Ioctl,
+    /// A family of sockets.
+    Family,
+    /// Advice about memory.
+    Advice,
+    /// Bytes that the call reads; the next argument is how many.
+    Text,
+    /// Bytes that the call stores; its result is how many.
+    Data,
+    /// Two descriptors that the call stores.
+    Pair,
+    /// A vector of strings.
+    Strs,
+    /// A signal mask in memory.
+    Mask,
+    /// Seconds and a fraction in memory.
+    Time,
+    /// The address of a socket.
+    Addr,
 }
 
 /// A row of the table.
@@ -41,6 +85,13 @@ pub struct Syscall {
     /// Whether SA_RESTART applies.
     pub restarts: bool,
     pub(super) handler: fn(&mut Call<'_>) -> SysResult,
+}
+
+impl Syscall {
+    /// Whether the program that calls it is gone when it succeeds.
+    pub(super) fn replaces(&self) -> bool {
+        self.name.starts_with("execve")
+    }
 }
 
 impl std::fmt::Debug for Syscall {
@@ -96,29 +147,29 @@ macro_rules! for_each_syscall {
             // Processes and threads.
             1 exit (Int) once process::exit;
             2 fork () again threads::fork;
-            7 osf_wait4 (Int, Ptr, Hex, Ptr) again threads::osf_wait4;
+            7 osf_wait4 (Int, Ptr, Wait, Ptr) again threads::osf_wait4;
             20 getxpid () once process::getxpid;
             24 getxuid () once process::getxuid;
             26 ptrace (Int, Int, Ptr, Ptr) once refused;
             39 setpgid (Int, Int) once plain!(SYS_setpgid);
             47 getxgid () once process::getxgid;
-            59 execve (Str, Ptr, Ptr) once exec::execve;
+            59 execve (Str, Strs, Ptr) once exec::execve;
             63 getpgrp () once plain!(SYS_getpgrp);
             66 vfork () again threads::vfork;
             147 setsid () once plain!(SYS_setsid);
             233 getpgid (Int) once plain!(SYS_getpgid);
             234 getsid (Int) once plain!(SYS_getsid);
-            312 clone (Hex, Ptr, Ptr, Ptr, Hex) again threads::clone;
-            365 wait4 (Int, Ptr, Hex, Ptr) again threads::wait4;
+            312 clone (Clone, Ptr, Ptr, Ptr, Hex) again threads::clone;
+            365 wait4 (Int, Ptr, Wait, Ptr) again threads::wait4;
             378 gettid () once |c| Ok(c.linux.task.tid as u64);
-            394 futex (Ptr, Hex, Int, Ptr, Ptr, Hex) again threads::futex;
+            394 futex (Ptr, Futex, Int, Ptr, Ptr, Hex) again threads::futex;
             405 exit_group (Int) once process::exit_group;
             411 set_tid_address (Ptr) once threads::set_tid_address;
-            438 waitid (Int, Int, Ptr, Hex, Ptr) again threads::waitid;
+            438 waitid (Int, Int, Ptr, Wait, Ptr) again threads::waitid;
             465 unshare (Hex) once refused;
             466 set_robust_list (Ptr, Int) once threads::set_robust_list;
             467 get_robust_list (Int, Ptr, Ptr) once threads::get_robust_list;
-            513 execveat (Fd, Str, Ptr, Ptr, Hex) once exec::execveat;
+            513 execveat (Fd, Str, Strs, Ptr, At) once exec::execveat;
             527 rseq (Ptr, Int, Hex, Hex) once absent;
             530 getegid () once plain!(SYS_getegid);
             531 geteuid () once plain!(SYS_geteuid);
@@ -190,10 +241,10 @@ macro_rules! for_each_syscall {
             324 personality (Hex) once |_| Ok(0);
             // Memory.
             17 brk (Hex) once memory::brk;
-            71 mmap (Ptr, Int, Hex, Hex, Fd, Hex) once memory::mmap;
+            71 mmap (Ptr, Int, Prot, Map, Fd, Hex) once memory::mmap;
             73 munmap (Ptr, Int) once memory::munmap;
-            74 mprotect (Ptr, Int, Hex) once memory::mprotect;
-            75 madvise (Ptr, Int, Int) once memory::madvise;
+            74 mprotect (Ptr, Int, Prot) once memory::mprotect;
+            75 madvise (Ptr, Int, Advice) once memory::madvise;
             217 msync (Ptr, Int, Hex) once memory::msync;
             314 mlock (Ptr, Int) once memory::mlock;
             315 munlock (Ptr, Int) once memory::munlock;
@@ -205,24 +256,24 @@ macro_rules! for_each_syscall {
             518 mlock2 (Ptr, Int, Hex) once memory::mlock;
             535 io_uring_setup (Int, Ptr) once absent;
             // Descriptors.
-            3 read (Fd, Ptr, Int) again |c| fdcalls::transfer(c, libc::SYS_read);
-            4 write (Fd, Ptr, Int) again |c| fdcalls::transfer(c, libc::SYS_write);
+            3 read (Fd, Data, Int) again |c| fdcalls::transfer(c, libc::SYS_read);
+            4 write (Fd, Text, Int) again |c| fdcalls::transfer(c, libc::SYS_write);
             6 close (Fd) once plain!(SYS_close);
-            19 lseek (Fd, Int, Int) once plain!(SYS_lseek);
+            19 lseek (Fd, Int, Whence) once plain!(SYS_lseek);
             36 sync () once plain!(SYS_sync);
             41 dup (Fd) once plain!(SYS_dup);
             42 pipe () once fdcalls::pipe;
-            54 ioctl (Fd, Hex, Hex) again ioctl::ioctl;
+            54 ioctl (Fd, Ioctl, Hex) again ioctl::ioctl;
             90 dup2 (Fd, Fd) once fdcalls::dup2;
-            92 fcntl (Fd, Int, Hex) again fdcalls::fcntl;
+            92 fcntl (Fd, Fcntl, Hex) again fdcalls::fcntl;
             94 poll (Ptr, Int, Int) once fdcalls::poll;
             95 fsync (Fd) once plain!(SYS_fsync);
             120 readv (Fd, Ptr, Int) again |c| fdcalls::vector(c, libc::SYS_readv);
             121 writev (Fd, Ptr, Int) again |c| fdcalls::vector(c, libc::SYS_writev);
             130 ftruncate (Fd, Int) once plain!(SYS_ftruncate);
             131 flock (Fd, Int) again |c| c.wait(libc::SYS_flock, &[c.a[0], c.a[1]]);
-            349 pread64 (Fd, Ptr, Int, Int) again |c| fdcalls::transfer(c, libc::SYS_pread64);
-            350 pwrite64 (Fd, Ptr, Int, Int) again |c| fdcalls::transfer(c, libc::SYS_pwrite64);
+            349 pread64 (Fd, Data, Int, Int) again |c| fdcalls::transfer(c, libc::SYS_pread64);
+            350 pwrite64 (Fd, Text, Int, Int) again |c| fdcalls::transfer(c, libc::SYS_pwrite64);
             358 select (Int, Ptr, Ptr, Ptr, Ptr) once fdcalls::select;
             370 sendfile (Fd, Fd, Ptr, Int) again fdcalls::sendfile;
             379 readahead (Fd, Int, Int) once plain!(SYS_readahead);
@@ -238,7 +289,7 @@ macro_rules! for_each_syscall {
             446 inotify_rm_watch (Fd, Int) once plain!(SYS_inotify_rm_watch);
             447 fdatasync (Fd) once plain!(SYS_fdatasync);
             463 pselect6 (Int, Ptr, Ptr, Ptr, Ptr, Ptr) once fdcalls::pselect6;
-            464 ppoll (Ptr, Int, Ptr, Ptr, Int) once fdcalls::ppoll;
+            464 ppoll (Ptr, Int, Time, Mask, Int) once fdcalls::ppoll;
             468 splice (Fd, Ptr, Fd, Ptr, Int, Hex) again |c| fdcalls::splice(c, libc::SYS_splice);
             469 sync_file_range (Fd, Int, Int, Hex) once plain!(SYS_sync_file_range);
             470 tee (Fd, Fd, Int, Hex) again |c| c.wait(libc::SYS_tee, &c.a[..4]);
@@ -252,7 +303,7 @@ macro_rules! for_each_syscall {
             486 epoll_create1 (Hex) once
                 |c| fdcalls::create_with_flags(c, libc::SYS_epoll_create1, None, c.a[0]);
             487 dup3 (Fd, Fd, Hex) once fdcalls::dup3;
-            488 pipe2 (Ptr, Hex) once fdcalls::pipe2;
+            488 pipe2 (Pair, Open) once fdcalls::pipe2;
             489 inotify_init1 (Hex) once
                 |c| fdcalls::create_with_flags(c, libc::SYS_inotify_init1, None, c.a[0]);
             490 preadv (Fd, Ptr, Int, Int) again |c| fdcalls::vector(c, libc::SYS_preadv);
@@ -274,10 +325,10 @@ macro_rules! for_each_syscall {
             14 mknod (Str, Oct, Hex) once |c| files::path_first(c, libc::SYS_mknod);
             15 chmod (Str, Oct) once |c| files::path_first(c, libc::SYS_chmod);
             16 chown (Str, Int, Int) once |c| files::path_first(c, libc::SYS_chown);
-            33 access (Str, Hex) once |c| files::path_first(c, libc::SYS_access);
-            45 open (Str, Hex, Oct) again files::open;
+            33 access (Str, Access) once |c| files::path_first(c, libc::SYS_access);
+            45 open (Str, Open, Oct) again files::open;
             57 symlink (Str, Str) once files::symlink;
-            58 readlink (Str, Ptr, Int) once files::readlink;
+            58 readlink (Str, Data, Int) once files::readlink;
             60 umask (Oct) once plain!(SYS_umask);
             61 chroot (Str) once |c| files::path_first(c, libc::SYS_chroot);
             67 stat (Str, Ptr) once files::stat;
@@ -296,7 +347,7 @@ macro_rules! for_each_syscall {
             328 statfs (Str, Ptr) once files::statfs;
             329 fstatfs (Fd, Ptr) once files::fstatfs;
             363 utimes (Str, Ptr) once files::utimes;
-            367 getcwd (Ptr, Int) once files::getcwd;
+            367 getcwd (Data, Int) once files::getcwd;
             377 getdents64 (Fd, Ptr, Int) once files::getdents64;
             382 setxattr (Str, Str, Ptr, Int, Hex) once
                 |c| files::xattr(c, libc::SYS_setxattr, true);
@@ -318,27 +369,27 @@ macro_rules! for_each_syscall {
             425 stat64 (Str, Ptr) once files::stat64;
             426 lstat64 (Str, Ptr) once files::lstat64;
             427 fstat64 (Fd, Ptr) once files::fstat64;
-            450 openat (Fd, Str, Hex, Oct) again files::openat;
+            450 openat (Fd, Str, Open, Oct) again files::openat;
             451 mkdirat (Fd, Str, Oct) once |c| files::path_second(c, libc::SYS_mkdirat);
             452 mknodat (Fd, Str, Oct, Hex) once |c| files::path_second(c, libc::SYS_mknodat);
             453 fchownat (Fd, Str, Int, Int, Hex) once |c| files::path_second(c, libc::SYS_fchownat);
             454 futimesat (Fd, Str, Ptr) once files::futimesat;
-            455 fstatat64 (Fd, Str, Ptr, Hex) once files::fstatat64;
-            456 unlinkat (Fd, Str, Hex) once |c| files::path_second(c, libc::SYS_unlinkat);
+            455 fstatat64 (Fd, Str, Ptr, At) once files::fstatat64;
+            456 unlinkat (Fd, Str, At) once |c| files::path_second(c, libc::SYS_unlinkat);
             457 renameat (Fd, Str, Fd, Str) once |c| files::two_paths_at(c, libc::SYS_renameat);
-            458 linkat (Fd, Str, Fd, Str, Hex) once |c| files::two_paths_at(c, libc::SYS_linkat);
+            458 linkat (Fd, Str, Fd, Str, At) once |c| files::two_paths_at(c, libc::SYS_linkat);
             459 symlinkat (Str, Fd, Str) once files::symlinkat;
-            460 readlinkat (Fd, Str, Ptr, Int) once files::readlinkat;
+            460 readlinkat (Fd, Str, Data, Int) once files::readlinkat;
             461 fchmodat (Fd, Str, Oct) once |c| files::path_second(c, libc::SYS_fchmodat);
-            462 faccessat (Fd, Str, Hex) once |c| files::path_second(c, libc::SYS_faccessat);
+            462 faccessat (Fd, Str, Access) once |c| files::path_second(c, libc::SYS_faccessat);
             475 utimensat (Fd, Str, Ptr, Hex) once files::utimensat;
             510 renameat2 (Fd, Str, Fd, Str, Hex) once
                 |c| files::two_paths_at(c, libc::SYS_renameat2);
-            522 statx (Fd, Str, Hex, Hex, Ptr) once files::statx;
+            522 statx (Fd, Str, At, Hex, Ptr) once files::statx;
             528 statfs64 (Str, Int, Ptr) once files::statfs64;
             529 fstatfs64 (Fd, Int, Ptr) once files::fstatfs64;
             547 openat2 (Fd, Str, Ptr, Int) again files::openat2;
-            549 faccessat2 (Fd, Str, Hex, Hex) once
+            549 faccessat2 (Fd, Str, Access, At) once
                 |c| files::path_second(c, libc::SYS_faccessat2);
             // Signals.
             37 kill (Int, Sig) once signals::kill;
@@ -350,11 +401,11 @@ macro_rules! for_each_syscall {
             235 sigaltstack (Ptr, Ptr) once signals::sigaltstack;
             351 rt_sigreturn (Ptr) once frame::rt_sigreturn;
             352 rt_sigaction (Sig, Ptr, Ptr, Int, Ptr) once signals::rt_sigaction;
-            353 rt_sigprocmask (Int, Ptr, Ptr, Int) once signals::rt_sigprocmask;
+            353 rt_sigprocmask (How, Mask, Ptr, Int) once signals::rt_sigprocmask;
             354 rt_sigpending (Ptr, Int) once signals::sigpending;
-            355 rt_sigtimedwait (Ptr, Ptr, Ptr, Int) once signals::rt_sigtimedwait;
+            355 rt_sigtimedwait (Mask, Ptr, Time, Int) once signals::rt_sigtimedwait;
             356 rt_sigqueueinfo (Int, Sig, Ptr) once signals::rt_sigqueueinfo;
-            357 rt_sigsuspend (Ptr, Int) once signals::rt_sigsuspend;
+            357 rt_sigsuspend (Mask, Int) once signals::rt_sigsuspend;
             381 tkill (Int, Sig) once signals::tkill;
             424 tgkill (Int, Int, Sig) once signals::tgkill;
             492 rt_tgsigqueueinfo (Int, Int, Sig, Ptr) once signals::rt_tgsigqueueinfo;
@@ -362,7 +413,7 @@ macro_rules! for_each_syscall {
             534 pidfd_send_signal (Fd, Sig, Ptr, Hex) once signals::pidfd_send_signal;
             // Time.
             323 times (Ptr) once time::times;
-            340 nanosleep (Ptr, Ptr) once time::nanosleep;
+            340 nanosleep (Time, Ptr) once time::nanosleep;
             359 gettimeofday (Ptr, Ptr) once time::gettimeofday;
             360 settimeofday (Ptr, Ptr) once sized!(SYS_settimeofday, 16, 8);
             361 getitimer (Int, Ptr) once sized!(SYS_getitimer, 0, 32);
@@ -374,9 +425,9 @@ macro_rules! for_each_syscall {
             417 timer_getoverrun (Int) once plain!(SYS_timer_getoverrun);
             418 timer_delete (Int) once plain!(SYS_timer_delete);
             419 clock_settime (Int, Ptr) once sized!(SYS_clock_settime, 0, 16);
-            420 clock_gettime (Int, Ptr) once sized!(SYS_clock_gettime, 0, 16);
-            421 clock_getres (Int, Ptr) once sized!(SYS_clock_getres, 0, 16);
-            422 clock_nanosleep (Int, Hex, Ptr, Ptr) once time::clock_nanosleep;
+            420 clock_gettime (Clock, Ptr) once sized!(SYS_clock_gettime, 0, 16);
+            421 clock_getres (Clock, Ptr) once sized!(SYS_clock_getres, 0, 16);
+            422 clock_nanosleep (Clock, Hex, Time, Ptr) once time::clock_nanosleep;
             481 timerfd_create (Int, Hex) once
                 |c| fdcalls::create_with_flags(c, libc::SYS_timerfd_create, Some(c.a[0]), c.a[1]);
             482 timerfd_settime (Fd, Hex, Ptr, Ptr) once sized!(SYS_timerfd_settime, 0, 0, 32, 32);
@@ -399,21 +450,21 @@ macro_rules! for_each_syscall {
             212 shmget (Hex, Int, Oct) once plain!(SYS_shmget);
             423 semtimedop (Int, Ptr, Int, Ptr) once |c| ipc::semop(c, c.a[3]);
             // Sockets.
-            97 socket (Int, Hex, Int) once net::socket;
-            98 connect (Fd, Ptr, Int) again |c| net::with_address(c, libc::SYS_connect);
+            97 socket (Family, Hex, Int) once net::socket;
+            98 connect (Fd, Addr, Int) again |c| net::with_address(c, libc::SYS_connect);
             99 accept (Fd, Ptr, Ptr) again |c| net::fetch_address(c, libc::SYS_accept, 0);
-            101 send (Fd, Ptr, Int, Hex) again net::send;
-            102 recv (Fd, Ptr, Int, Hex) again net::recv;
-            104 bind (Fd, Ptr, Int) once |c| net::with_address(c, libc::SYS_bind);
+            101 send (Fd, Text, Int, Hex) again net::send;
+            102 recv (Fd, Data, Int, Hex) again net::recv;
+            104 bind (Fd, Addr, Int) once |c| net::with_address(c, libc::SYS_bind);
             105 setsockopt (Fd, Hex, Hex, Ptr, Int) once net::setsockopt;
             106 listen (Fd, Int) once plain!(SYS_listen);
             113 recvmsg (Fd, Ptr, Hex) again net::recvmsg;
             114 sendmsg (Fd, Ptr, Hex) again net::sendmsg;
             118 getsockopt (Fd, Hex, Hex, Ptr, Ptr) once net::getsockopt;
-            125 recvfrom (Fd, Ptr, Int, Hex, Ptr, Ptr) again net::recvfrom;
-            133 sendto (Fd, Ptr, Int, Hex, Ptr, Int) again net::sendto;
+            125 recvfrom (Fd, Data, Int, Hex, Ptr, Ptr) again net::recvfrom;
+            133 sendto (Fd, Text, Int, Hex, Addr, Int) again net::sendto;
             134 shutdown (Fd, Int) once plain!(SYS_shutdown);
-            135 socketpair (Int, Hex, Int, Ptr) once net::socketpair;
+            135 socketpair (Family, Hex, Int, Pair) once net::socketpair;
             141 getpeername (Fd, Ptr, Ptr) once |c| net::fetch_address(c, libc::SYS_getpeername, 0);
             150 getsockname (Fd, Ptr, Ptr) once |c| net::fetch_address(c, libc::SYS_getsockname, 0);
             479 recvmmsg (Fd, Ptr, Int, Hex, Ptr) again net::recvmmsg;

@@ -1,5 +1,5 @@
-//! Project chores behind one door: `cargo xtask ci | bless | docs | guests | kernel | fuzz | results`. Parses
-//! and dispatches.
+//! Project chores behind one door: `cargo xtask ci | bless | docs | guests | kernel | fuzz | programs | results`.
+//! Parses and dispatches.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -73,6 +73,27 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Build real programs from Debian's source packages, run them on every engine and compare.
+    Programs {
+        /// Where to fetch, build and run; outside the repository.
+        #[arg(long)]
+        dir: PathBuf,
+        /// Build for this machine, too, and compare with that instead of with qemu-alpha.
+        #[arg(long)]
+        native: bool,
+        /// Engines to run.
+        #[arg(long, value_delimiter = ',', default_value = "interp,baseline,opt,auto")]
+        engine: Vec<String>,
+        /// Only these items of work.
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<String>,
+        /// Little work for all engines.
+        #[arg(long)]
+        small: bool,
+        /// The program to test; otherwise a release build of this one.
+        #[arg(long)]
+        axplab: Option<PathBuf>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -85,6 +106,9 @@ fn main() -> ExitCode {
         }
         Chore::Kernel { kernel, source, jobs } => kernel::build(&Wish { kernel, source, jobs }),
         Chore::Results { name, small } => chores::results(&name, small),
+        Chore::Programs { dir, native, engine, only, small, axplab } => {
+            chores::programs(dir, native, engine, only, small, axplab)
+        }
         Chore::Guests { check } => guests_build::guests(check),
     };
     match result {
