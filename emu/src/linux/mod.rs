@@ -211,6 +211,7 @@ impl Linux {
         threads.alive.retain(|&tid| tid != self.task.tid);
         if threads.alive.is_empty() {
             threads.end.get_or_insert(Outcome::Exited(status));
+            self.process.end_decided.store(true, Ordering::Release);
         }
         self.process.thread_ended.notify_all();
         if self.task.is_main {

@@ -58,6 +58,8 @@ pub struct Process {
     pub(super) observed: AtomicBool,
     pub(super) threads: Mutex<Threads>,
     pub(super) thread_ended: Condvar,
+    /// Whether `threads` says how the process ends: asked after every guest event, without its lock.
+    pub(super) end_decided: AtomicBool,
     /// Calls without an implementation: number and how often.
     unknown: Mutex<BTreeMap<u64, u64>>,
     /// Attached shared-memory segments: address and size.
@@ -158,6 +160,7 @@ impl Process {
             observed: AtomicBool::new(false),
             threads: Mutex::default(),
             thread_ended: Condvar::new(),
+            end_decided: AtomicBool::new(false),
             unknown: Mutex::default(),
             attached: Mutex::default(),
             limits: Mutex::default(),
@@ -230,6 +233,7 @@ impl Process {
             observed: AtomicBool::new(self.observed.load(Ordering::Acquire)),
             threads: Mutex::new(Threads { alive: vec![tid], end: None }),
             thread_ended: Condvar::new(),
+            end_decided: AtomicBool::new(false),
             unknown: Mutex::default(),
             attached: Mutex::new(lock(&self.attached).clone()),
             limits: Mutex::new(lock(&self.limits).clone()),
@@ -263,6 +267,8 @@ impl Process {
     pub fn end(&self, outcome: Outcome) {
         let mut threads = lock(&self.threads);
         threads.end.get_or_insert(outcome);
+        // Before the others are woken: one that misses it here is woken by its signal and asks again.
+        self.end_decided.store(true, Ordering::Release);
         let me = host::gettid();
         for &tid in threads.alive.iter().filter(|&&tid| tid != me) {
             host::poke(tid);
@@ -272,6 +278,9 @@ impl Process {
 
     /// How the process ends, if that is decided.
     pub(super) fn ending(&self) -> Option<Outcome> {
+        if !self.end_decided.load(Ordering::Acquire) {
+            return None;
+        }
         lock(&self.threads).end
     }
 

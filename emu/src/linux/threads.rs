@@ -1,5 +1,6 @@
 //! Threads and processes: clone, fork, vfork, wait, futex, and what happens when a thread ends.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
 use super::abi;
@@ -66,6 +67,7 @@ fn fork_with(c: &mut Call<'_>, flags: u64, stack: u64, child_tid: u64, tls: u64)
         let mut threads = lock(&c.linux.process.threads);
         threads.alive = vec![c.linux.task.tid];
         threads.end = None;
+        c.linux.process.end_decided.store(false, Ordering::Release);
         drop(threads);
         c.linux.process.forget_unknown();
         child_registers(&mut c.vcpu.cpu);
