@@ -18,10 +18,10 @@ pub struct Facts {
     observed: bool,
     /// Bounds on integer registers used as addresses.
     pub bounds_in: Vec<Bounds>,
-    /// Registers that are nowhere but in `Cpu` throughout a block: see [`Liveness::park`].
+    /// Registers that are nowhere but in `Cpu` throughout a block: see `Liveness::park`.
     pub parked: Vec<RegSet>,
     loops: Loops,
-    /// By block, the instructions whose results are stored at once: see [`Liveness::through`].
+    /// By block, the instructions whose results are stored at once: see `Liveness::through`.
     through: Vec<Vec<bool>>,
     /// Integer registers to be checked against the window on each edge that enters the block from
     /// outside its loop: `bounds_in` counts on it.

@@ -2,7 +2,7 @@
 //! ISA devices, interrupts, time, the console's callbacks, and the memory that a kernel starts from.
 //!
 //! [`Clipper`] is shared by all processors and by the host's threads. A processor asks it one thing
-//! often - [`attention`](Clipper::attention), one load - and everything else under a lock. Time is the
+//! often - `Clipper::attention`, one load - and everything else under a lock. Time is the
 //! host's, or, in counted runs, instructions: then nothing here asks the host for it, and interrupts
 //! come at the same instruction each time.
 //!
