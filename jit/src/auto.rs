@@ -16,7 +16,7 @@ use crate::region;
 
 /// Entries of a loop or function after which it is compiled as a region (docs/jit.md: how it was
 /// chosen).
-pub const THRESHOLD: u32 = 10_000;
+pub const THRESHOLD: u32 = 2_000;
 /// What an entry that a region contains already must be hotter by.
 const COVERED: u32 = 4;
 

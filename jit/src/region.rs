@@ -259,6 +259,8 @@ type Place = (u32, u64);
 const LEAF_LIMIT: usize = 90;
 /// Instructions of a region that inlining may add, at most.
 const INLINE_LIMIT: usize = 1200;
+/// Instructions that nobody has seen between some that were, at most.
+const DETOUR_LIMIT: usize = 16;
 
 /// Discovers the instructions of a region.
 struct Selector<'a> {
@@ -280,7 +282,7 @@ struct Selector<'a> {
 
 /// Selects the region that starts at `entry`, of at most about `limit` instructions. With `inline`,
 /// small leaf functions are taken in at each call. Where a branch leads to code that `seen` does not
-/// know, the region ends.
+/// know, the region ends, unless that code soon comes back.
 pub fn select(
     vcpu: &Vcpu,
     entry: u64,
@@ -347,12 +349,30 @@ impl Selector<'_> {
     }
 
     fn lead(&mut self, to: Place) {
-        if !(self.seen)(to.1) {
+        if !(self.seen)(to.1) && !self.rejoins(to.1) {
             return;
         }
         if self.leaders.insert(to) || !self.found.contains_key(&to) {
             self.work.push(to);
         }
+    }
+
+    /// Whether code that nobody has seen leads to code that somebody has, soon and without a choice. It
+    /// costs a few instructions to hold it, and an exit and a way back to leave it out.
+    fn rejoins(&mut self, start: u64) -> bool {
+        let mut pc = start;
+        for _ in 0..DETOUR_LIMIT {
+            let Some(insn) = self.decode(pc) else { return false };
+            pc = match ender(&insn) {
+                None => pc + 4,
+                Some(Ender::Goto) => insn.branch_target(pc),
+                Some(Ender::Cond | Ender::Call | Ender::Leave) => return false,
+            };
+            if (self.seen)(pc) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Where control goes after an instruction; decides on inlining.
