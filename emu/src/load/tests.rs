@@ -64,6 +64,9 @@ fn a_good_file_gives_its_segments() {
     assert_eq!((data.mem_size, &data.data[..]), (0x4000, &[1, 2, 3, 4, 5, 6, 7, 8][..]));
     assert!(data.write && !data.execute);
     assert_eq!((image.low(), image.high()), (TEXT, TEXT + 0x14000));
+    // Bytes that were built into a program lie anywhere.
+    let shifted = [&[0], &good()[..]].concat();
+    assert_eq!(parse(&shifted[1..]).unwrap().entry, image.entry);
 }
 
 #[test]
