@@ -5,14 +5,15 @@
 //!
 //! * `decode`: words of a guest program's text, in words per second
 //! * `translate`: a fresh engine executes code once, so that nearly all of the time is its translation
-//! * one group for each loop: the engines on it, in guest instructions per second; `counted` runs retire
-//!   exactly as many instructions as they are told
+//! * one group for each loop: the engines, and an interpreter that decodes every time, on it, in guest
+//!   instructions per second; `counted` runs retire exactly as many instructions as they are told
 
 use std::hint::black_box;
 use std::sync::Arc;
 
 use axp_emu::cpu::Vcpu;
 use axp_emu::engine::Limit;
+use axp_emu::interp;
 
 use axp_emu::isa::{self, CpuModel, assemble_block};
 use axp_emu::mem::{AddressSpace, MapRequest, PAGE_SIZE, Place, Prot};
@@ -169,6 +170,14 @@ fn reset(vcpu: &mut Vcpu, rounds: u64) {
     vcpu.cpu.r[20] = rounds;
 }
 
+/// The interpreter that everybody writes first, to compare with: fetches and decodes each instruction each
+/// time. `false` at the callsys that ends a program.
+fn decode_and_execute(vcpu: &mut Vcpu) -> bool {
+    let word = vcpu.mem.fetch_u32(vcpu.cpu.pc).expect("the program is mapped");
+    let insn = isa::decode(word).expect("a valid instruction");
+    interp::step(vcpu, &insn).is_ok()
+}
+
 fn decode(c: &mut Criterion) {
     let (program, _) = Catalogue::builtin().find("md5-8192").expect("a row");
     let elf = program.elf_bytes(Cpu::Ev56).expect("it is built in");
@@ -214,6 +223,12 @@ fn loops(c: &mut Criterion) {
         (ENGINES[0].make)().run(&mut vcpu, Limit::Count(u64::MAX));
         group.throughput(Throughput::Elements(vcpu.cpu.count));
         group.sample_size(20);
+        group.bench_function("decode-every-time", |b| {
+            b.iter(|| {
+                reset(&mut vcpu, ROUNDS);
+                while decode_and_execute(&mut vcpu) {}
+            });
+        });
         for subject in ENGINES.iter().filter(|engine| MEASURED.contains(&engine.name)) {
             for (mode, limit) in [("uncounted", Limit::None), ("counted", Limit::Count(u64::MAX))] {
                 let mut engine = (subject.make)();
