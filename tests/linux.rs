@@ -406,3 +406,61 @@ fn a_missing_interpreter_says_what_to_do() {
     let message = load_error(&program, empty.path().to_str());
     assert!(message.contains("ld-linux.so.2") && message.contains("AXPLAB_SYSROOT"), "{message}");
 }
+
+/// Lines of the trace of `strace.c`, without the process's number.
+const TRACED: &str = r#"
+openat(AT_FDCWD, "data", O_RDWR|O_CREAT|O_TRUNC, 0600) = 3
+writev(3, [{iov_base="hello\n", iov_len=6}, {iov_base="world", iov_len=5}], 2) = 11
+lseek(3, 0, SEEK_SET) = 0
+readv(3, [{iov_base="hell", iov_len=4}, {iov_base="o\nworld", iov_len=20}], 2) = 11
+fcntl(3, F_SETFD, FD_CLOEXEC) = 0
+fcntl(3, F_SETLK, {l_type=F_WRLCK, l_whence=SEEK_SET, l_start=1, l_len=2}) = 0
+pipe2([4, 5], O_CLOEXEC) = 0
+write(5, "x", 1) = 1
+poll([{fd=4, events=POLLIN}, {fd=5, events=POLLIN}], 2, 1000) = 1 ([{fd=4, revents=POLLIN}, {fd=5, revents=0}])
+epoll_create1(O_CLOEXEC) = 6
+epoll_ctl(6, EPOLL_CTL_ADD, 4, {events=EPOLLIN|EPOLLET, data=0x123}) = 0
+epoll_wait(6, [{events=EPOLLIN, data=0x123}], 1, 0) = 1
+rt_sigprocmask(SIG_BLOCK, [SIGUSR2], NULL, 8) = 0
+nanosleep({tv_sec=0, tv_nsec=1000}, NULL) = 0
+prlimit64(0, RLIMIT_CORE, {rlim_cur=0, rlim_max=RLIM_INFINITY}, NULL) = 0
+exit_group(3) = ?
+socket(AF_INET, SOCK_DGRAM|SOCK_CLOEXEC, 0) = 7
+setsockopt(7, SOL_SOCKET, SO_REUSEADDR, [1], 4) = 0
+bind(7, {AF_INET, 127.0.0.1:0}, 16) = 0
+shutdown(7, SHUT_WR) = -1 ENOTCONN
+socketpair(AF_UNIX, SOCK_STREAM, 0, [8, 9]) = 0
+sendmsg(8, {msg_name=NULL, msg_iov=[{iov_base="hello\n", iov_len=6}, {iov_base="world", iov_len=5}], msg_controllen=0, msg_flags=0}, MSG_NOSIGNAL) = 11
+mkdir("folder", 0700) = 0
+getdents64(11, [".", ".."], 1024) = 48
+rt_sigaction(SIGUSR1, 0x10, NULL, 8, NULL) = -1 EFAULT
+exit_group(0) = ?
+"#;
+
+/// The same of lines that hold numbers which are never the same: beginning and end.
+const TRACED_PARTS: &[(&str, &str)] = &[
+    ("fstat64(3, {st_ino=", ", ...}) = 0"),
+    ("rt_sigaction(SIGUSR1, {sa_handler=0x", ") = 0"),
+    ("kill(", ", SIGKILL) = 0"),
+    ("wait4(", ", [{WIFEXITED(s) && WEXITSTATUS(s) == 3}], 0, NULL) = "),
+    ("wait4(-1, [{WIFSIGNALED(s) && WTERMSIG(s) == SIGKILL}], 0, NULL) = ", ""),
+    ("ioctl(3, TIOCGWINSZ, 0x", ") = -1 ENOTTY"),
+    ("getdents64(11, 0x", ", 4) = -1 EINVAL"),
+];
+
+#[test]
+fn a_trace_reads_structures_flags_and_names() {
+    let Some(guest) = Guest::dynamic("strace") else { return };
+    let output = guest.output(RUNNER, &["--engine", "interp", "--strace"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = text.lines().filter_map(|l| Some(l.split_once("] ")?.1)).collect();
+    for expected in TRACED.trim().lines() {
+        assert!(lines.contains(&expected), "no line\n{expected}\nin\n{text}");
+    }
+    for (start, end) in TRACED_PARTS {
+        let found = lines.iter().any(|l| l.starts_with(start) && l.contains(end));
+        assert!(found, "no line {start}...{end} in\n{text}");
+    }
+    let stat = lines.iter().find(|l| l.starts_with("fstat64(3")).unwrap();
+    assert!(stat.contains("st_mode=S_IFREG|0600") && stat.contains("st_size=11"), "{stat}");
+}
