@@ -164,6 +164,12 @@ fn union<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<&'a str> {
 
 type Reason = (Verdict, String);
 
+/// What was measured, without how often and how long.
+fn inputs(row: &RowRecord) -> Vec<(&String, &serde_json::Value)> {
+    let how = |name: &str| matches!(name, "samples" | "sample_time");
+    row.params.iter().filter(|(name, _)| !how(name)).collect()
+}
+
 /// The logarithms of the ratios of both runs, or what stands against comparing them.
 fn measurable(
     old: &Record,
@@ -193,8 +199,12 @@ fn measurable(
     if old.axplab.profile != new.axplab.profile {
         return incomparable("a debug build against a release build");
     }
-    if (&a.params, &a.unit, a.better, a.work) != (&b.params, &b.unit, b.better, b.work) {
+    if (inputs(a), &a.unit, a.better, a.work) != (inputs(b), &b.unit, b.better, b.work) {
         return incomparable("another input or unit");
+    }
+    let long = |row: &RowRecord| row.params.get("sample_time").and_then(|time| time.as_f64());
+    if long(a).zip(long(b)).is_some_and(|(a, b)| a != b) {
+        return incomparable("samples of another length: translation is a part of each");
     }
     let right = |row: &'_ RowRecord| -> Option<ResultRecord> {
         row.result(base).filter(|result| result.verified).cloned()

@@ -70,6 +70,38 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 #[test]
+fn a_check_measures_what_its_baseline_did_and_compares_it() {
+    let lab = Lab::new();
+    let how = ["-e", "native,interp", "--quick", "-n", "5", "--sample-time", "0.013"];
+    let bench = [&["bench", "numeric-sort", "mul-128", "--json", "base.json"][..], &how].concat();
+    let output = lab.run(&bench);
+    assert!(output.status.success(), "{output:?}");
+    let base: Value =
+        serde_json::from_str(&fs::read_to_string(lab.path("base.json")).unwrap()).unwrap();
+    if base["rows"][0]["results"][0]["engine"] != "native" {
+        assert!(std::env::var_os("AXPLAB_REQUIRE_TOOLS").is_none(), "a C compiler is required");
+        println!("skipped: no native programs without a C compiler");
+        return;
+    }
+    // What the verdicts are depends on the machine; that there are some does not.
+    for samples in ["5", "7"] {
+        let args = ["check", "--baseline", "base.json", "--samples", samples];
+        let output = lab.run(&args);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+        let table = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(table.contains("mul-128") && !table.contains("incomparable"), "{table}");
+    }
+    // Other samples are not comparable, and that is said.
+    let other = ["bench", "mul-128", "--json", "other.json", "-e", "native,interp", "--quick"];
+    assert!(
+        lab.run(&[&other[..], &["-n", "5", "--sample-time", "0.02"]].concat()).status.success()
+    );
+    let output = lab.run(&["compare", "base.json", "other.json"]);
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(table.contains("samples of another length"), "{table}");
+}
+
+#[test]
 fn verdicts_become_an_exit_status_and_a_summary() {
     let lab = Lab::new();
     lab.record("old.json", 1.0);

@@ -138,7 +138,12 @@ fn usual_samples(record: &Record) -> u32 {
     most.clamp(7, 1000)
 }
 
+/// The length of its samples: as it was asked for, or as they came out.
 fn usual_seconds(record: &Record) -> Option<f64> {
+    let asked = record.rows.iter().find_map(|row| row.params.get("sample_time")?.as_f64());
+    if asked.is_some() {
+        return asked;
+    }
     let all: Vec<f64> = record
         .rows
         .iter()
