@@ -48,11 +48,9 @@ impl Translator<'_, '_> {
                 self.set(insn.c, value);
             }
             Kind::Pal => self.lower_pal(insn),
-            Kind::LoadLocked
-            | Kind::StoreConditional
-            | Kind::Rpcc
-            | Kind::MfFpcr
-            | Kind::MtFpcr => self.interpret_one(insn),
+            Kind::LoadLocked => self.lower_load_locked(insn),
+            Kind::StoreConditional => self.lower_store_conditional(insn),
+            Kind::Rpcc | Kind::MfFpcr | Kind::MtFpcr => self.interpret_one(insn),
         }
         let access = self.is_access(insn);
         self.bounds.step(insn, access);

@@ -55,7 +55,7 @@ impl Translator<'_, '_> {
         let size = match insn.op {
             Ldbu | Stb => return,
             Ldwu | Stw => 2,
-            Ldl | Stl | Lds | Sts => 4,
+            Ldl | Stl | Lds | Sts | LdlL | StlC => 4,
             _ => 8,
         };
         let va = self.b.ins().iadd_imm_s(base, i64::from(insn.imm));

@@ -20,6 +20,7 @@ mod lower_field;
 mod lower_fp;
 mod lower_fp_direct;
 mod lower_int;
+mod lower_lock;
 mod lower_mem;
 mod regions;
 mod reuse;
