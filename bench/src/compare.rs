@@ -406,6 +406,40 @@ impl Comparison {
         self.tiers.iter().chain(&self.rows).any(alarm)
     }
 
+    /// The rows to measure again before anybody is alarmed: all, if an engine as a whole is slower.
+    pub fn doubtful(&self) -> Vec<String> {
+        let slower = |line: &&Line| line.verdict == Verdict::Slower;
+        let all = self.tiers.iter().any(|line| slower(&line));
+        let mut names: Vec<String> = self
+            .rows
+            .iter()
+            .filter(|line| all || slower(line))
+            .map(|line| line.row.clone())
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Takes back what was slower and is not when measured `again`: what disturbs a machine for seconds makes
+    /// the samples of a row alike, and their interval too short.
+    pub fn confirm(&mut self, again: &Comparison) {
+        let doubt = |line: &mut Line, second: Option<&Line>| {
+            let repeated = second.is_some_and(|second| second.verdict == Verdict::Slower);
+            if line.verdict == Verdict::Slower && !repeated {
+                line.verdict = Verdict::Unclear;
+                line.why = "slower, not when measured again".into();
+            }
+        };
+        for line in &mut self.tiers {
+            doubt(line, again.tiers.iter().find(|second| second.engine == line.engine));
+        }
+        for line in &mut self.rows {
+            let same = |second: &&Line| second.engine == line.engine && second.row == line.row;
+            doubt(line, again.rows.iter().find(same));
+        }
+    }
+
     /// There is not one row with a change, nor one that broke.
     pub fn nothing_compared(&self) -> bool {
         !self.rows.iter().any(|line| line.change.is_some() || line.verdict == Verdict::Broken)
@@ -432,7 +466,11 @@ impl Comparison {
             ),
             None => ("-".into(), line.why.clone()),
         };
-        [line.engine.clone(), line.row.clone(), change, interval, line.verdict.name().into()]
+        let verdict = match line.change {
+            Some(_) if !line.why.is_empty() => format!("{} ({})", line.verdict.name(), line.why),
+            _ => line.verdict.name().to_owned(),
+        };
+        [line.engine.clone(), line.row.clone(), change, interval, verdict]
     }
 
     /// For the terminal.

@@ -64,6 +64,7 @@ const STATUS: &str = "Examples:\n  \
     axplab check --baseline main.json --json new.json\n\n\
     Verdicts: faster, slower, same, unclear (the interval reaches over the threshold), missing,\n\
     broken (a right result before, none now), incomparable (another CPU, compiler or program).\n\
+    `check` measures again what came out slower, and says so only if it is slower again.\n\
     Exit status: 0 no slow-down found, 1 something is slower or broken, 2 a wrong call or nothing\n\
     that could be compared, 130 interrupted.";
 
@@ -78,7 +79,8 @@ fn percent(text: &str) -> Result<f64, String> {
 pub fn compare(args: &CompareArgs) -> anyhow::Result<Outcome> {
     let summary = summary(&args.judge)?;
     let options = options(&args.judge, &config(&args.judge)?.check);
-    judge(&records::read(&args.old)?, &records::read(&args.new)?, &options, &summary)
+    let (old, new) = (records::read(&args.old)?, records::read(&args.new)?);
+    judge(&compare::compare(&old, &new, &options)?, &summary)
 }
 
 /// Runs `axplab check`.
@@ -91,32 +93,45 @@ pub fn check(args: CheckArgs) -> anyhow::Result<Outcome> {
         bail!("`{}` has no rows to measure again", args.baseline.display());
     }
     let cpu = old.rows.iter().find_map(|row| row.params.get("cpu")?.as_str());
-    let bench = cli::BenchArgs {
-        rows: old.rows.iter().map(|row| row.row.clone()).collect(),
-        engines: old.engines().iter().map(|name| name.to_string()).collect(),
-        samples: Some(args.samples.or(defaults.samples).unwrap_or(usual_samples(&old))),
-        quick: old.rows.iter().any(|row| !row.comparable_to_published),
-        all: false,
-        resume: None,
-        programs: Vec::new(),
-        native_twins: Vec::new(),
-        program_args: Vec::new(),
-        scratch: None,
-        jit: Vec::new(),
-        shard: None,
-        json: args.json,
-        format: crate::report::Format::Table,
-        cpu: Some(cpu.unwrap_or("ev56").to_owned()),
-        // As long as before: translation is a part of each sample.
-        sample_time: usual_seconds(&old),
-        timeout: None,
-        config: args.judge.config,
+    let rows: Vec<String> = old.rows.iter().map(|row| row.row.clone()).collect();
+    let measure = |rows: Vec<String>, json: Option<PathBuf>| {
+        bench::measured(cli::BenchArgs {
+            rows,
+            engines: old.engines().iter().map(|name| name.to_string()).collect(),
+            samples: Some(args.samples.or(defaults.samples).unwrap_or(usual_samples(&old))),
+            quick: old.rows.iter().any(|row| !row.comparable_to_published),
+            all: false,
+            resume: None,
+            programs: Vec::new(),
+            native_twins: Vec::new(),
+            program_args: Vec::new(),
+            scratch: None,
+            jit: Vec::new(),
+            shard: None,
+            json,
+            format: crate::report::Format::Table,
+            cpu: Some(cpu.unwrap_or("ev56").to_owned()),
+            // As long as before: translation is a part of each sample.
+            sample_time: usual_seconds(&old),
+            timeout: None,
+            config: args.judge.config.clone(),
+        })
     };
-    let (new, interrupted) = bench::measured(bench)?;
+    let (new, interrupted) = measure(rows, args.json.clone())?;
     if interrupted {
         return Ok(Outcome::INTERRUPTED);
     }
-    judge(&old, &new, &options, &summary)
+    let mut comparison = compare::compare(&old, &new, &options)?;
+    let doubtful = comparison.doubtful();
+    if !doubtful.is_empty() {
+        eprintln!("axplab: measuring again what is slower: {}", doubtful.join(", "));
+        let (again, interrupted) = measure(doubtful, None)?;
+        if interrupted {
+            return Ok(Outcome::INTERRUPTED);
+        }
+        comparison.confirm(&compare::compare(&old, &again, &options)?);
+    }
+    judge(&comparison, &summary)
 }
 
 fn config(args: &JudgeArgs) -> anyhow::Result<Config> {
@@ -164,16 +179,13 @@ fn summary(args: &JudgeArgs) -> anyhow::Result<Option<(PathBuf, bool)>> {
 }
 
 fn judge(
-    old: &Record,
-    new: &Record,
-    options: &Options,
+    comparison: &compare::Comparison,
     summary: &Option<(PathBuf, bool)>,
 ) -> anyhow::Result<Outcome> {
-    let comparison = compare::compare(old, new, options)?;
     let mut out = std::io::stdout().lock();
     write!(out, "{}", comparison.table()).and_then(|()| out.flush()).context("standard output")?;
     if let Some((path, append)) = summary {
-        keep(path, *append, &comparison)
+        keep(path, *append, comparison)
             .with_context(|| format!("cannot write the summary to `{}`", path.display()))?;
     }
     if comparison.nothing_compared() {

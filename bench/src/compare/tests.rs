@@ -195,3 +195,27 @@ fn doctored_records_are_judged_as_they_should_be() {
     let text = compare(&good, &good, &options()).unwrap().markdown();
     assert!(text.contains("| auto | geometric mean of 2 | +0.0 % |"), "{text}");
 }
+
+#[test]
+fn an_alarm_stands_only_if_it_repeats_itself() {
+    let mut random = fastrand::Rng::with_seed(5);
+    let old = run(&mut random, 0.01, 1.0, 9);
+    let slow = |random: &mut fastrand::Rng, factor| {
+        compare(&old, &run(random, 0.01, factor, 9), &options()).unwrap()
+    };
+    let mut first = slow(&mut random, 1.2);
+    assert!(first.alarms() && first.doubtful() == ROWS);
+    first.confirm(&slow(&mut random, 1.2));
+    assert!(first.alarms() && first.tiers[0].verdict == Verdict::Slower);
+    first.confirm(&slow(&mut random, 1.0));
+    assert!(!first.alarms() && first.doubtful().is_empty());
+    assert!(first.rows.iter().all(|line| line.why.contains("measured again")));
+    // One row alone.
+    let mut one = slow(&mut random, 1.0);
+    one.rows[2].verdict = Verdict::Slower;
+    assert_eq!(one.doubtful(), ["c"]);
+    let mut again = slow(&mut random, 1.2);
+    again.rows.retain(|line| line.row == "c");
+    one.confirm(&again);
+    assert_eq!(one.rows[2].verdict, Verdict::Slower);
+}
