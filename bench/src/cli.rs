@@ -148,10 +148,23 @@ pub struct MachineArgs {
 
 /// Arguments of `axplab modes`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    axplab modes getsyi --probe walk\n  \
+    axplab modes VUPS.COM\n  \
+    axplab modes -L /usr/alpha-linux-gnu ./prog -- its arguments\n\n\
+    A Linux program ends as under `axplab run`; its times are sampled, on all its threads but not in\n\
+    the processes that it forks.")]
 pub struct ModesArgs {
-    /// The program: getsyi, chmk, probe, or a DCL command procedure (FILE.COM)
+    /// The program: getsyi, chmk, probe, a DCL command procedure (FILE.COM), or the path of an Alpha
+    /// program for Linux
     #[arg(default_value = "getsyi")]
     pub program: String,
+    /// Arguments of a Linux program
+    #[arg(last = true, value_name = "ARGS")]
+    pub args: Vec<OsString>,
+    /// Where a Linux program's absolute paths are looked up first (its ld.so, libraries)
+    #[arg(short = 'L', value_name = "SYSROOT", env = "AXPLAB_SYSROOT")]
+    pub sysroot: Option<PathBuf>,
     /// The engine
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub engine: String,

@@ -413,3 +413,26 @@ fn without_landlock_nothing_runs_unconfined() {
     assert_eq!(output.status.code(), Some(2), "{errors}");
     assert!(errors.contains("needs Landlock") && output.stdout.is_empty(), "{errors}");
 }
+
+#[test]
+fn modes_says_between_what_a_linux_program_divides_its_time() {
+    let guest = Guest::prebuilt("numeric-sort");
+    let output = Command::new(AXPLAB)
+        .args(["modes", &guest.name(), "--", "numeric-sort", "60"])
+        .current_dir(guest.dir.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("AXPLAB1 row=numeric-sort"));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let average = |row: &str| -> f64 {
+        let line =
+            text.lines().find(|line| line.starts_with(row)).unwrap_or_else(|| panic!("{text}"));
+        line[row.len()..].split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let rows =
+        ["User, regions", "User, templates", "User, interpreter", "Translation", "System calls"];
+    let total: f64 = rows.iter().map(|row| average(row)).sum();
+    assert!((99.0..=101.0).contains(&total), "{text}");
+    assert!(average("User, regions") > 0.0, "{text}");
+}

@@ -1,15 +1,19 @@
-//! `axplab modes`: in which access modes a program of the privileged machine spends its time, in the
-//! layout of MONITOR MODES.
+//! `axplab modes`: in which access modes a program of the privileged machine spends its time, or between
+//! what a Linux program divides it, in the layout of MONITOR MODES.
 
 use std::io::{IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::Outcome;
 use crate::cli::ModesArgs;
+use crate::cli_debug::GuestArgs;
 use crate::machine::{self, Job, PROGRAMS};
+use crate::profile::Profiler;
+use crate::{Outcome, cmd, guest};
 
 /// Width of a full bar.
 const BAR: usize = 40;
@@ -28,9 +32,15 @@ pub fn modes(args: ModesArgs) -> anyhow::Result<Outcome> {
         Some(_) => Some(0),
         None => PROGRAMS.iter().position(|name| *name == args.program),
     };
+    if program.is_none() && Path::new(&args.program).exists() {
+        return linux(args);
+    }
     let program = program.with_context(|| {
         let known = PROGRAMS.join(", ");
-        format!("unknown program `{}`; choose among {known}, or give FILE.COM", args.program)
+        format!(
+            "unknown program `{}`; choose among {known}, or give FILE.COM or an Alpha program for Linux",
+            args.program
+        )
     })?;
     let parameters = [program as u64, args.iterations, 0x28_0000, 8, 3, 1];
     let job = match &text {
@@ -39,22 +49,78 @@ pub fn modes(args: ModesArgs) -> anyhow::Result<Outcome> {
     };
     let job = Job { sampler: Some(tell), ..job };
     let done = machine::run(&job)?;
-    let time = done.counters.time;
+    let time = done.counters.time.map(|t| t.as_secs_f64());
     // Instructions come from a run of their own: counting changes times.
     let count = Job { sampler: None, counted: true, ..job };
     let instructions = machine::run(&count)?.counters.instructions;
-    let total: f64 = time.iter().map(Duration::as_secs_f64).sum();
-    let samples = samples();
     let mut out = std::io::stdout().lock();
+    let total: f64 = time.iter().sum();
     writeln!(out, "{} on {}, PROBE by {}: {total:.3} s", args.program, args.engine, args.probe)?;
+    table(&mut out, &ROWS, time, &samples(), |i| instructions.get(i).copied())?;
+    writeln!(
+        out,
+        "published, VUPS.COM on one of three CPUs: kernel 29, executive 21, supervisor 50"
+    )?;
+    Ok(Outcome::DONE)
+}
+
+/// A Linux program: what the sampler of `axplab profile` finds its threads at.
+fn linux(args: ModesArgs) -> anyhow::Result<Outcome> {
+    let program = std::iter::once(args.program.clone().into()).chain(args.args).collect();
+    let guest = GuestArgs { cpu: "ev67".into(), sysroot: args.sysroot, env: Vec::new(), program };
+    let opts = cmd::run::options_for(&guest, &args.engine)?;
+    let profiler = Profiler::new(SAMPLE, opts.sysroot.clone());
+    let ended = Arc::new(AtomicBool::new(false));
+    let (watched, end) = (profiler.clone(), ended.clone());
+    let watching = std::thread::spawn(move || {
+        let mut before = watched.times();
+        while !end.load(Ordering::Relaxed) {
+            std::thread::park_timeout(INTERVAL);
+            let now = watched.times();
+            let spent = std::array::from_fn(|i| now[i] - before[i]);
+            if spent.iter().any(|t: &Duration| !t.is_zero()) {
+                keep(&LINUX, spent);
+            }
+            before = now;
+        }
+    });
+    let outcome = cmd::profile::run(&profiler, &opts, &args.engine)?.1;
+    if profiler.is_foreign() {
+        return Ok(cmd::run::ended(guest::ended(outcome)?));
+    }
+    let (time, elapsed) = (profiler.times().map(|t| t.as_secs_f64()), profiler.elapsed());
+    ended.store(true, Ordering::Relaxed);
+    watching.thread().unpark();
+    let _ = watching.join();
+    // Standard output is the program's.
+    let mut out = std::io::stderr().lock();
+    let (total, elapsed): (f64, f64) = (time.iter().sum(), elapsed.as_secs_f64());
+    writeln!(
+        out,
+        "{} on {}: {total:.3} s of CPU time in {elapsed:.3} s",
+        args.program, args.engine
+    )?;
+    table(&mut out, &LINUX, time, &samples(), |_| None)?;
+    Ok(cmd::run::ended(guest::ended(outcome)?))
+}
+
+/// What each row shows: shares in per cent, and instructions where they are known.
+fn table(
+    out: &mut dyn Write,
+    rows: &Rows,
+    time: [f64; 5],
+    samples: &[[f64; 5]],
+    instructions: impl Fn(usize) -> Option<u64>,
+) -> std::io::Result<()> {
+    let total: f64 = time.iter().sum();
     writeln!(out, "{:<19}   CUR   AVE   MIN   MAX  {:<BAR$}{:>15}", "", "average", "instructions")?;
-    for (name, index) in ROWS {
-        let average = index.map_or(0.0, |i| 100.0 * time[i].as_secs_f64() / total.max(1e-9));
+    for (name, index) in rows {
+        let average = index.map_or(0.0, |i| 100.0 * time[i] / total.max(1e-9));
         let of = |s: &[f64; 5]| index.map_or(0.0, |i| s[i]);
         let current = samples.last().map_or(average, of);
         let least = samples.iter().map(of).fold(f64::INFINITY, f64::min).min(average);
         let most = samples.iter().map(of).fold(average, f64::max);
-        let retired = index.and_then(|i| instructions.get(i)).map(u64::to_string);
+        let retired = index.and_then(&instructions).map(|n| n.to_string());
         writeln!(
             out,
             "{name:<19}{current:>6.1}{average:>6.1}{least:>6.1}{most:>6.1}  {:<BAR$}{:>15}",
@@ -62,12 +128,25 @@ pub fn modes(args: ModesArgs) -> anyhow::Result<Outcome> {
             retired.unwrap_or_default()
         )?;
     }
-    writeln!(
-        out,
-        "published, VUPS.COM on one of three CPUs: kernel 29, executive 21, supervisor 50"
-    )?;
-    Ok(Outcome::DONE)
+    Ok(())
 }
+
+/// Names of rows, and which time each shows.
+type Rows = [(&'static str, Option<usize>)];
+
+/// CPU time between two samples of a Linux program, in nanoseconds.
+const SAMPLE: u64 = 1_000_000;
+/// How often the picture changes.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// What a Linux program divides its time between, in the order of [`Tier::ALL`](crate::profile::Tier::ALL).
+const LINUX: [(&str, Option<usize>); 5] = [
+    ("User, regions", Some(0)),
+    ("User, templates", Some(1)),
+    ("User, interpreter", Some(2)),
+    ("Translation", Some(3)),
+    ("System calls", Some(4)),
+];
 
 /// The rows of MONITOR MODES, and which time each shows.
 const ROWS: [(&str, Option<usize>); 8] = [
@@ -92,8 +171,13 @@ fn samples() -> Vec<[f64; 5]> {
     SAMPLES.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Keeps an interval, and shows it where somebody watches.
+/// Keeps an interval of the machine.
 fn tell(time: [Duration; 5]) {
+    keep(&ROWS, time);
+}
+
+/// Keeps an interval, and shows it where somebody watches.
+fn keep(rows: &Rows, time: [Duration; 5]) {
     let total: f64 = time.iter().map(Duration::as_secs_f64).sum();
     let percent = time.map(|t| 100.0 * t.as_secs_f64() / total.max(1e-9));
     let mut samples = SAMPLES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,11 +187,11 @@ fn tell(time: [Duration; 5]) {
     let mut err = std::io::stderr().lock();
     if err.is_terminal() {
         let mut text = String::new();
-        for (name, index) in ROWS {
+        for (name, index) in rows {
             let share = index.map_or(0.0, |i| percent[i]);
             text += &format!("\x1b[K{name:<19}{share:>6.1}  {}\n", bar(share));
         }
         // A terminal that is gone does not end the run.
-        let _ = write!(err, "{text}\x1b[{}A", ROWS.len());
+        let _ = write!(err, "{text}\x1b[{}A", rows.len());
     }
 }

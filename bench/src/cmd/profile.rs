@@ -6,10 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use axp_emu::cpu::Vcpu;
 use axp_emu::engine::Outcome as GuestOutcome;
 use axp_jit::auto::Tuning;
 
 use crate::cli_debug::ProfileArgs;
+use crate::cmd::run::RunOptions;
 use crate::profile::export::{self, JitDump};
 use crate::profile::{Profiler, report};
 use crate::{Outcome, cmd, guest};
@@ -17,7 +19,6 @@ use crate::{Outcome, cmd, guest};
 /// Runs the command.
 pub fn profile_command(args: ProfileArgs) -> anyhow::Result<Outcome> {
     let opts = cmd::run::options_for(&args.guest, &args.engine)?;
-    let make = guest::engine(&args.engine)?;
     // What cannot be written is said before anything runs.
     for path in [&args.output, &args.flame_graph, &args.firefox].into_iter().flatten() {
         crate::record::check_writable(path)?;
@@ -28,19 +29,7 @@ pub fn profile_command(args: ProfileArgs) -> anyhow::Result<Outcome> {
     let dump = dump.transpose()?;
     let interval = 1_000_000_000 / args.hz;
     let profiler = Profiler::new(interval, opts.sysroot.clone());
-    let of_threads = profiler.clone();
-    let runner = Arc::new(move |mut vcpu, mut linux: axp_emu::linux::Linux| {
-        let process = linux.process().clone();
-        let ran = make(Tuning::default())
-            .and_then(|mut e| of_threads.run(&mut *e, &mut linux, &mut vcpu));
-        if let Err(error) = ran {
-            eprintln!("axplab: a thread of the guest cannot be profiled: {error:#}");
-            process.end(GuestOutcome::Exited(2));
-        }
-    });
-    let (mut linux, mut vcpu) = guest::load(&opts, Some(runner))?;
-    let mut engine = make(Tuning::default())?;
-    let outcome = profiler.run(&mut *engine, &mut linux, &mut vcpu)?;
+    let (vcpu, outcome) = run(&profiler, &opts, &args.engine)?;
     if profiler.is_foreign() {
         return Ok(cmd::run::ended(guest::ended(outcome)?));
     }
@@ -78,6 +67,29 @@ pub fn profile_command(args: ProfileArgs) -> anyhow::Result<Outcome> {
         dump.finish(&code, &symbols).with_context(|| cannot(&path))?;
     }
     Ok(cmd::run::ended(guest::ended(outcome)?))
+}
+
+/// Runs a program to its end, each of its threads under the profiler.
+pub fn run(
+    profiler: &Arc<Profiler>,
+    opts: &RunOptions,
+    engine: &str,
+) -> anyhow::Result<(Vcpu, GuestOutcome)> {
+    let make = guest::engine(engine)?;
+    let of_threads = profiler.clone();
+    let runner = Arc::new(move |mut vcpu, mut linux: axp_emu::linux::Linux| {
+        let process = linux.process().clone();
+        let ran = make(Tuning::default())
+            .and_then(|mut e| of_threads.run(&mut *e, &mut linux, &mut vcpu));
+        if let Err(error) = ran {
+            eprintln!("axplab: a thread of the guest cannot be profiled: {error:#}");
+            process.end(GuestOutcome::Exited(2));
+        }
+    });
+    let (mut linux, mut vcpu) = guest::load(opts, Some(runner))?;
+    let mut engine = make(Tuning::default())?;
+    let outcome = profiler.run(&mut *engine, &mut linux, &mut vcpu)?;
+    Ok((vcpu, outcome))
 }
 
 fn cannot(path: &Path) -> String {

@@ -14,6 +14,7 @@ mod stack;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -100,6 +101,8 @@ pub struct Profiler {
     pid: u32,
     threads: Mutex<Vec<ThreadProfile>>,
     symbols: Mutex<Symbols>,
+    /// CPU time of each tier so far, in nanoseconds.
+    times: [AtomicU64; 5],
 }
 
 impl Profiler {
@@ -114,7 +117,13 @@ impl Profiler {
             pid: std::process::id(),
             threads: Mutex::default(),
             symbols: Mutex::default(),
+            times: Default::default(),
         })
+    }
+
+    /// CPU time of each tier so far, in the order of [`Tier::ALL`], on all threads.
+    pub fn times(&self) -> [Duration; 5] {
+        std::array::from_fn(|i| Duration::from_nanos(self.times[i].load(Ordering::Relaxed)))
     }
 
     /// Whether this is a process that the guest has forked off, which nobody profiles.
@@ -259,6 +268,7 @@ impl Collector<'_> {
             };
             let before = cpu.replace(tick.cpu);
             let weight = before.map_or(profiler.interval, |before| tick.cpu - before);
+            profiler.times[tier as usize].fetch_add(weight, Ordering::Relaxed);
             let stack = stack::under(pc, &callers, symbols).into_boxed_slice();
             let at = tick.at.saturating_sub(begun);
             samples.push(Sample { at, weight, tier, stack });
