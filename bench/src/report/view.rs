@@ -235,10 +235,11 @@ fn may_stand_beside_published(record: &Record, notes: &mut Vec<String>) -> bool 
         (known, native(memory), native(integer), native(fp))
     else {
         notes.push(
-            "nbench-style indices are not calibrated against the original nbench on this host"
+            "nbench-style indices are not calibrated against the original nbench on this host: not set \
+             beside published ones"
                 .into(),
         );
-        return true;
+        return false;
     };
     let off: Vec<String> = [
         ("memory", memory, known.memory),
@@ -556,8 +557,11 @@ mod tests {
         let view = View::new(&record);
         assert!(!view.grids[1].header.contains(&"ES47".to_owned()));
         assert!(view.notes.iter().any(|note| note.contains("memory 40.00 (nbench: 67.80)")));
+        record.indices.memory = set(60.0);
         record.host.cpu_id = "AuthenticAMD family 25 model 1 stepping 1".into();
-        assert!(View::new(&record).grids[1].header.contains(&"ES47".to_owned()));
+        let view = View::new(&record);
+        assert!(!view.grids[1].header.contains(&"ES47".to_owned()));
+        assert!(view.notes.iter().any(|note| note.contains("not calibrated")));
     }
 
     #[test]
