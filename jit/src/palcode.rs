@@ -1,8 +1,8 @@
 //! CALL_PAL without leaving compiled code: whom to ask, and where code of the new mode is found.
 //!
-//! The privileged machine lends its PALcode to an engine for one run (`Engine::run_with`). A call in
-//! compiled code then asks it, and baseline code goes on by the jump cache of the code space that the
-//! call has led to. Counted runs leave at every call, since their limit is exact.
+//! A personality lends its PALcode to an engine for one run (`Engine::run_with`). A call in compiled
+//! code then asks it, and baseline code goes on by the jump cache of the code space that the call has
+//! led to. Counted runs leave at every call, since their limit is exact.
 
 use axp_emu::cpu::{Cpu, Exit, Vcpu};
 use axp_emu::engine::{Answer, Palcode};
@@ -77,7 +77,7 @@ impl Calls {
 
 /// Whether compiled code of `vcpu` asks for CALL_PAL instead of leaving.
 pub fn asks(vcpu: &Vcpu) -> bool {
-    !vcpu.counted && vcpu.mem.system().is_some()
+    !vcpu.counted
 }
 
 /// Performs CALL_PAL `code`, behind which `cpu.pc` stands; registers are in memory. Returns the pc at

@@ -109,6 +109,12 @@ pub trait Environment {
 
     /// Range of guest code changed by the last handled event, if any; asked once after each.
     fn take_code_change(&mut self) -> Option<(u64, u64)>;
+
+    /// The same personality as one that an engine may ask about CALL_PAL without returning. What it
+    /// leaves comes to `handle`.
+    fn palcode(&mut self) -> Option<&mut dyn Palcode> {
+        None
+    }
 }
 
 /// What to do after a guest event.

@@ -19,7 +19,10 @@ pub fn run(
             None => Limit::None,
             Some(end) => Limit::Count(end.saturating_sub(vcpu.cpu.count)),
         };
-        let exit = engine.run(vcpu, slice);
+        let exit = match (slice, env.palcode()) {
+            (Limit::None, Some(palcode)) => engine.run_with(vcpu, palcode),
+            _ => engine.run(vcpu, slice),
+        };
         if exit == Exit::Limit {
             return Outcome::LimitReached;
         }

@@ -49,8 +49,8 @@ pub use process::{Process, Runner, Tracer};
 pub use table::{Syscall, known_calls, missing_calls};
 pub use watch::SignalWatcher;
 
-use crate::cpu::{Exit, Vcpu};
-use crate::engine::{Environment, Flow, Outcome};
+use crate::cpu::{Exit, UnalignedPolicy, Vcpu};
+use crate::engine::{Answer, Environment, Flow, Outcome, Palcode};
 use crate::isa::Osf;
 use call::Call;
 use signals::{AltStack, SigInfo};
@@ -130,7 +130,6 @@ impl Linux {
     /// Carries out the call that the processor's registers describe.
     fn syscall(&mut self, vcpu: &mut Vcpu) {
         let number = vcpu.cpu.r[0];
-        let saved_a3 = vcpu.cpu.r[19];
         let Some(row) = table::row(number) else {
             if number != 0 {
                 self.process.count_unknown(number);
@@ -143,6 +142,12 @@ impl Linux {
             vcpu.cpu.r[19] = 1;
             return;
         };
+        self.perform(vcpu, row);
+    }
+
+    fn perform(&mut self, vcpu: &mut Vcpu, row: &'static Syscall) {
+        let number = row.number;
+        let saved_a3 = vcpu.cpu.r[19];
         let mut a = [0; 6];
         a.copy_from_slice(&vcpu.cpu.r[16..22]);
         let line = self.process.strace.as_ref().map(|_| strace::Line::new(row, &a, &vcpu.mem));
@@ -176,6 +181,28 @@ impl Linux {
                 vcpu.cpu.r[19] = 1;
             }
         }
+    }
+
+    /// What the program has asked for: unaligned accesses, precise faults, and whether faults show at all.
+    fn policies(&self) -> (UnalignedPolicy, bool, bool) {
+        let precise = self.process.precise.load(Ordering::Acquire);
+        let observed = precise || self.process.observed.load(Ordering::Acquire);
+        (osf::unaligned_policy(self), precise, observed)
+    }
+
+    fn policies_stand(&self, vcpu: &Vcpu) -> bool {
+        self.policies() == (vcpu.unaligned, vcpu.precise, vcpu.observed)
+    }
+
+    /// Whether `handle` would find nothing to do before the guest goes on.
+    fn is_quiet(&self) -> bool {
+        let task = &self.task;
+        task.mailbox.attention.load(Ordering::Acquire) == 0
+            && task.queue.is_empty()
+            && task.saved_mask.is_none()
+            && task.stop.is_none()
+            && task.code_change.is_none()
+            && self.process.ending().is_none()
     }
 
     fn pal(&mut self, vcpu: &mut Vcpu, code: u32) {
@@ -257,9 +284,7 @@ impl Environment for Linux {
         if self.task.stop.is_none() {
             self.task.stop = self.process.ending();
         }
-        vcpu.unaligned = osf::unaligned_policy(self);
-        vcpu.precise = self.process.precise.load(Ordering::Acquire);
-        vcpu.observed = vcpu.precise || self.process.observed.load(Ordering::Acquire);
+        (vcpu.unaligned, vcpu.precise, vcpu.observed) = self.policies();
         match self.task.stop {
             None => Flow::Continue,
             Some(outcome) => {
@@ -275,6 +300,31 @@ impl Environment for Linux {
 
     fn take_code_change(&mut self) -> Option<(u64, u64)> {
         self.task.code_change.take()
+    }
+
+    fn palcode(&mut self) -> Option<&mut dyn Palcode> {
+        Some(self)
+    }
+}
+
+/// System calls in the midst of compiled code: leaving it costs more than a short call takes.
+impl Palcode for Linux {
+    fn answer(&mut self, vcpu: &mut Vcpu, code: u32) -> Answer {
+        let callsys = Osf::from_code(code) == Some(Osf::Callsys);
+        if !callsys || !self.task.entered {
+            return Answer::Leave;
+        }
+        let Some(row) = table::row(vcpu.cpu.r[0]).filter(|row| row.goes_on()) else {
+            return Answer::Leave;
+        };
+        let compiled_for = |vcpu: &Vcpu| (vcpu.mem.exec_epoch(), vcpu.cpu.fpcr);
+        let before = compiled_for(vcpu);
+        self.perform(vcpu, row);
+        if self.is_quiet() && self.policies_stand(vcpu) && compiled_for(vcpu) == before {
+            Answer::Done
+        } else {
+            Answer::Look
+        }
     }
 }
 

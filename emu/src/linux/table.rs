@@ -165,6 +165,23 @@ impl Syscall {
     pub(super) fn replaces(&self) -> bool {
         self.name.starts_with("execve")
     }
+
+    /// Whether the caller goes on behind the call in the same process: not those that end a thread,
+    /// make one, or load all its registers.
+    pub(super) fn goes_on(&self) -> bool {
+        !matches!(
+            self.name,
+            "exit"
+                | "exit_group"
+                | "fork"
+                | "vfork"
+                | "clone"
+                | "execve"
+                | "execveat"
+                | "sigreturn"
+                | "rt_sigreturn"
+        )
+    }
 }
 
 impl std::fmt::Debug for Syscall {
