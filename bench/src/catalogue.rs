@@ -129,8 +129,10 @@ pub fn published() -> BTreeMap<&'static str, Published> {
 
 /// Published figures of further systems, by row.
 pub fn references() -> BTreeMap<&'static str, &'static [Reference]> {
-    let rows = Catalogue::builtin().rows();
-    rows.map(|(_, row)| (row.name.as_str(), row.references.as_slice())).collect()
+    let catalogue = Catalogue::builtin();
+    let rows = catalogue.rows().map(|(_, row)| (row.name.as_str(), row.references.as_slice()));
+    let elsewhere = &catalogue.elsewhere;
+    rows.chain(elsewhere.iter().map(|row| (row.name.as_str(), row.references.as_slice()))).collect()
 }
 
 /// Published nbench indices: memory, integer, floating point.

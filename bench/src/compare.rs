@@ -125,13 +125,13 @@ pub fn compare(old: &Record, new: &Record, options: &Options) -> anyhow::Result<
             continue;
         }
         let names = |record: &'_ Record| -> Vec<String> {
-            record.rows.iter().map(|row| row.row.clone()).collect()
+            record.rows.iter().map(RowRecord::label).collect()
         };
         let (olds, news) = (names(old), names(new));
         let olds: Vec<&str> = olds.iter().map(String::as_str).collect();
         let news: Vec<&str> = news.iter().map(String::as_str).collect();
         for name in union(&olds, &news) {
-            let of = |record: &'_ Record| record.rows.iter().position(|row| row.row == name);
+            let of = |record: &'_ Record| record.rows.iter().position(|row| row.label() == name);
             let (a, b) = (of(old).map(|i| &old.rows[i]), of(new).map(|i| &new.rows[i]));
             let known = |row: Option<&RowRecord>| row.and_then(|row| row.result(engine)).is_some();
             if !known(a) && !known(b) {

@@ -1,7 +1,8 @@
 //! A slow-down planted in one engine, to see whether the lab finds it: `AXPLAB_PLANT_DELAY=opt:0.1` in the environment.
 //!
 //! Real time passes in the engine's process, before its exit is answered, so that the guest's own clock
-//! sees it. Nothing that was measured is changed afterwards.
+//! sees it: hence no `run_with`, by which system calls would be answered before the time has passed.
+//! Nothing that was measured is changed afterwards.
 
 use std::hint::spin_loop;
 use std::time::Instant;

@@ -27,6 +27,7 @@ mod stats;
 mod symbols;
 mod terminal;
 mod translation;
+mod vups;
 mod warning;
 
 use std::io;

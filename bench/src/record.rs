@@ -194,6 +194,14 @@ impl Record {
 }
 
 impl RowRecord {
+    /// Its name among the rows of a record: with the strategy where it is measured by several.
+    pub fn label(&self) -> String {
+        match self.params.get("strategy").and_then(serde_json::Value::as_str) {
+            Some(strategy) => format!("{} ({strategy})", self.row),
+            None => self.row.clone(),
+        }
+    }
+
     /// The result of one engine.
     pub fn result(&self, engine: &str) -> Option<&ResultRecord> {
         self.results.iter().find(|result| result.engine == engine)

@@ -88,7 +88,7 @@ pub fn merge(records: Vec<(String, Record)>) -> anyhow::Result<Vec<Record>> {
 
 fn join(into: &mut Record, from: Record, all: &[Row]) -> anyhow::Result<()> {
     for row in from.rows {
-        let known = into.rows.iter_mut().find(|known| known.row == row.row);
+        let known = into.rows.iter_mut().find(|known| known.label() == row.label());
         let Some(known) = known else {
             into.rows.push(row);
             continue;

@@ -339,6 +339,19 @@ pub struct Catalogue {
     /// All programs, in the order of the report.
     #[serde(rename = "program")]
     pub programs: Vec<Program>,
+    /// Published figures of rows that no program here measures.
+    #[serde(rename = "elsewhere", default)]
+    pub elsewhere: Vec<Elsewhere>,
+}
+
+/// A row that is measured without a program of the catalogue.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Elsewhere {
+    /// Its name.
+    pub name: String,
+    /// Published figures, in the row's unit.
+    pub references: Vec<Reference>,
 }
 
 impl Catalogue {

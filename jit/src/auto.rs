@@ -6,6 +6,7 @@
 //! in its dispatcher next, for which the compiling thread has it stop.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use axp_emu::cpu::{Exit, Vcpu};
 use axp_emu::engine::{Engine, EngineStats, Limit, Palcode};
@@ -51,8 +52,34 @@ impl Default for Tuning {
     }
 }
 
+/// Engines of this process that live.
+static LIVE: AtomicU32 = AtomicU32::new(0);
+
+/// One of them, and how many there were with it.
+struct Siblings(u32);
+
+impl Siblings {
+    fn join() -> Self {
+        Siblings(LIVE.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Each thread of a guest compiles for itself. What many of them do a little of is not worth as
+    /// many compilations; what each does for long is soon compiled all the same.
+    fn threshold(&self) -> u32 {
+        THRESHOLD.saturating_mul(self.0.max(1))
+    }
+}
+
+impl Drop for Siblings {
+    fn drop(&mut self) {
+        LIVE.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The engine `auto`.
 pub struct Auto {
+    #[expect(dead_code, reason = "counts this engine as long as it lives")]
+    siblings: Siblings,
     tuning: Tuning,
     baseline: Baseline,
     regions: Regions,
@@ -77,9 +104,16 @@ impl Auto {
 
     /// An engine that goes about it as told.
     pub fn with_tuning(tuning: Tuning) -> Result<Self, CompileError> {
+        let siblings = Siblings::join();
+        // What was asked for is kept.
+        let tuning = match tuning == Tuning::default() {
+            true => Tuning { threshold: siblings.threshold(), ..tuning },
+            false => tuning,
+        };
         let threshold = tuning.threshold.clamp(1, i32::MAX as u32) as i32;
         let baseline = if tuning.off { Baseline::new()? } else { Baseline::with_heat(threshold)? };
         Ok(Auto {
+            siblings,
             tuning,
             baseline,
             regions: Regions::default(),

@@ -21,7 +21,7 @@ use crate::plan::{self, Cell, Progress, Settings};
 use crate::record::{self, Indices, Record, RowRecord};
 use crate::report::{self, Format};
 use crate::warning::{self, Warning};
-use crate::{collect, fingerprint, translation};
+use crate::{collect, fingerprint, guest, translation, vups};
 
 /// Seconds of sampling that a quick run of the whole table may take; start-up and slow cells come on top.
 const QUICK_BUDGET: f64 = 150.0;
@@ -145,7 +145,7 @@ struct What<'a> {
     rows: &'a [Row],
     programs: &'a [program::Own],
     resumed: Option<resume::Resumed>,
-    /// Whether rows on translation are added.
+    /// Whether rows are added that no guest program measures: on translation, and on the privileged machine.
     translation: bool,
 }
 
@@ -270,9 +270,22 @@ impl Lab {
         if what.translation {
             let rows = translation::rows(&record.rows);
             record.rows.extend(rows);
+            record.rows.extend(self.on_the_machine(&bar, interrupt));
         }
         bar.finish();
         Ok(record)
+    }
+
+    /// Rows of the privileged machine, on those engines that it can run on.
+    fn on_the_machine(&self, bar: &Bar, interrupt: &Interrupt) -> Vec<RowRecord> {
+        bar.row("vups-like");
+        let ours = self.engines.iter().filter(|engine| engine.in_tree);
+        let names: Vec<&str> = ours
+            .map(|engine| engine.name.as_str())
+            .filter(|name| guest::engine(name).is_ok())
+            .collect();
+        let target = Duration::from_secs_f64(self.settings.target);
+        vups::rows(&names, self.settings.samples, target, interrupt)
     }
 
     /// What a row of an earlier run must have been measured with to stand for one of this run.

@@ -12,6 +12,7 @@ use crate::Outcome;
 use crate::cli::ProbeArgs;
 use crate::machine::{self, Done, Job, STRATEGIES};
 use crate::record::{self, Better, Indices, Metric, Record, ResultRecord, RowRecord, SCHEMA};
+use crate::vups::{VUP_RATE, counting_loop};
 use crate::{fingerprint, report, stats};
 
 /// Calls that the published figures are for.
@@ -37,22 +38,11 @@ struct Line {
     dcl_rate: f64,
 }
 
-/// Iterations per CPU second that VUPS.COM rates as 1 with `cpu_multiplier` 10.
-const VUP_RATE: f64 = 39.05;
-
 /// The service in a loop, as a command procedure.
 fn getsyi_com(calls: u64) -> String {
     format!(
         "$ count = 0\n$ 10$:\n$ version = f$getsyi(\"VERSION\")\n$ count = count + 1\n\
          $ if count .lt. {calls} then goto 10$\n$ exit\n"
-    )
-}
-
-/// The two commands that VUPS.COM times.
-fn counting_loop(rounds: u64) -> String {
-    format!(
-        "$ loop_index = 0\n$ 30$:\n$ loop_index = loop_index + 1\n\
-         $ if loop_index .ne. {rounds} then goto 30$\n$ exit\n"
     )
 }
 
@@ -226,55 +216,28 @@ fn print(args: &ProbeArgs, lines: &[Line]) -> anyhow::Result<()> {
 }
 
 fn record_of(args: &ProbeArgs, lines: &[Line]) -> Record {
-    let mut rows: Vec<RowRecord> = Vec::new();
-    for line in lines {
-        let at = rows.iter().position(|r| r.params["strategy"] == line.strategy);
-        let at = at.unwrap_or_else(|| {
-            rows.push(RowRecord {
+    let strategies = STRATEGIES.iter().map(|(name, _)| *name);
+    let measured = strategies.filter(|s| lines.iter().any(|line| line.strategy == *s));
+    let rows = measured
+        .flat_map(|strategy| {
+            let of = || lines.iter().filter(|line| line.strategy == strategy);
+            let row = |name: &str, results| RowRecord {
                 suite: "probe".into(),
-                row: "getsyi-exe".into(),
+                row: name.into(),
                 params: BTreeMap::from([
-                    ("strategy".into(), Value::from(line.strategy)),
+                    ("strategy".into(), Value::from(strategy)),
                     ("iterations".into(), Value::from(args.iterations)),
                 ]),
                 unit: "s".into(),
                 better: Better::Lower,
                 work: args.iterations as f64,
                 comparable_to_published: false,
-                results: Vec::new(),
-            });
-            rows.len() - 1
-        });
-        let summary = stats::Summary::new(&line.samples);
-        let metric = |unit: &str, value: f64| Metric {
-            unit: unit.into(),
-            better: Better::Lower,
-            samples: vec![value],
-        };
-        let bytes = line.best.bytes;
-        rows[at].results.push(ResultRecord {
-            engine: line.engine.clone(),
-            median: summary.as_ref().map(|s| s.median),
-            min: line.samples.iter().copied().reduce(f64::min),
-            max: line.samples.iter().copied().reduce(f64::max),
-            samples: line.samples.clone(),
-            order: (0..line.samples.len() as u32).collect(),
-            verified: true,
-            seconds: summary.as_ref().map(|s| s.median),
-            metrics: BTreeMap::from([
-                ("ns_per_probe".into(), metric("ns", line.probe)),
-                ("ns_chmk_rei".into(), metric("ns", line.change)),
-                ("com_seconds".into(), metric("s", line.com * args.iterations as f64)),
-                ("bytes_walked".into(), metric("bytes", bytes[0] as f64)),
-                ("bytes_by_buffer".into(), metric("bytes", bytes[1] as f64)),
-                ("bytes_by_stash".into(), metric("bytes", bytes[2] as f64)),
-                ("probes_elided".into(), metric("probes", line.best.elided as f64)),
-                ("probes_inline".into(), metric("probes", line.best.inline as f64)),
-            ]),
-            artifact_sha256: Some(axp_guests::sha256_hex(axp_guests::EXECUTIVE)),
-            ..ResultRecord::default()
-        });
-    }
+                results,
+            };
+            let com = |line: &Line| result(line, vec![line.com * args.iterations as f64]);
+            [row("getsyi-exe", of().map(exe).collect()), row("getsyi-com", of().map(com).collect())]
+        })
+        .collect();
     Record {
         schema: SCHEMA.into(),
         host: fingerprint::host(),
@@ -283,6 +246,45 @@ fn record_of(args: &ProbeArgs, lines: &[Line]) -> Record {
         rows,
         indices: Indices::default(),
         warnings: Vec::new(),
+    }
+}
+
+/// A line's result with these seconds.
+fn result(line: &Line, samples: Vec<f64>) -> ResultRecord {
+    let summary = stats::Summary::new(&samples);
+    ResultRecord {
+        engine: line.engine.clone(),
+        median: summary.as_ref().map(|s| s.median),
+        min: summary.as_ref().map(|s| s.min),
+        max: summary.as_ref().map(|s| s.max),
+        order: (0..samples.len() as u32).collect(),
+        verified: true,
+        seconds: summary.as_ref().map(|s| s.median),
+        artifact_sha256: Some(axp_guests::sha256_hex(axp_guests::EXECUTIVE)),
+        samples,
+        ..ResultRecord::default()
+    }
+}
+
+/// The loop in C, and what else was measured.
+fn exe(line: &Line) -> ResultRecord {
+    let metric = |unit: &str, value: f64| Metric {
+        unit: unit.into(),
+        better: Better::Lower,
+        samples: vec![value],
+    };
+    let bytes = line.best.bytes;
+    ResultRecord {
+        metrics: BTreeMap::from([
+            ("ns_per_probe".into(), metric("ns", line.probe)),
+            ("ns_chmk_rei".into(), metric("ns", line.change)),
+            ("bytes_walked".into(), metric("bytes", bytes[0] as f64)),
+            ("bytes_by_buffer".into(), metric("bytes", bytes[1] as f64)),
+            ("bytes_by_stash".into(), metric("bytes", bytes[2] as f64)),
+            ("probes_elided".into(), metric("probes", line.best.elided as f64)),
+            ("probes_inline".into(), metric("probes", line.best.inline as f64)),
+        ]),
+        ..result(line, line.samples.clone())
     }
 }
 

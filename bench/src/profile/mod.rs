@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axp_emu::cpu::{Exit, Vcpu};
-use axp_emu::engine::{Engine, Environment, Flow, Limit, Outcome};
+use axp_emu::engine::{Answer, Engine, Environment, Flow, Limit, Outcome, Palcode};
 use axp_emu::isa::Osf;
 use axp_emu::linux::Linux;
 use axp_jit::profile::{Phase, Sampler, find_code, set_phase};
@@ -167,10 +167,11 @@ impl Profiler {
             epoch: vcpu.mem.exec_epoch(),
             samples: Vec::new(),
             stops: BTreeMap::new(),
+            calls: Stops::default(),
         };
         loop {
             set_phase(Phase::Guest);
-            let exit = engine.run(vcpu, Limit::None);
+            let exit = engine.run_with(vcpu, &mut Asked { linux, thread: &mut thread });
             set_phase(Phase::System);
             thread.drain(vcpu, vcpu.cpu.pc);
             let at = match exit {
@@ -238,6 +239,39 @@ struct Collector<'a> {
     epoch: u64,
     samples: Vec<Sample>,
     stops: BTreeMap<&'static str, Stops>,
+    /// System calls that did not stop the engine.
+    calls: Stops,
+}
+
+/// A profiled thread's personality, in the midst of compiled code.
+struct Asked<'a, 'p> {
+    linux: &'a mut Linux,
+    thread: &'a mut Collector<'p>,
+}
+
+impl Palcode for Asked<'_, '_> {
+    fn answer(&mut self, vcpu: &mut Vcpu, code: u32) -> Answer {
+        set_phase(Phase::System);
+        let at = vcpu.cpu.pc.wrapping_sub(4);
+        self.thread.drain(vcpu, at);
+        let start = coarse_time();
+        let answer = self.linux.answer(vcpu, code);
+        // A call that makes a process is not answered here.
+        if answer != Answer::Leave {
+            self.thread.calls.count += 1;
+            self.thread.calls.time += coarse_time().saturating_sub(start);
+            self.thread.drain(vcpu, at);
+        }
+        set_phase(Phase::Guest);
+        answer
+    }
+}
+
+/// The time as of the kernel's last tick: a short call cannot bear a clock that is read exactly, and the
+/// ticks that fall into many calls make the same sum.
+fn coarse_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 impl Collector<'_> {
@@ -276,7 +310,12 @@ impl Collector<'_> {
     }
 
     fn finish(self) {
-        let Collector { tid, samples, stops, profiler, symbols, .. } = self;
+        let Collector { tid, samples, mut stops, calls, profiler, symbols, .. } = self;
+        if calls.count != 0 {
+            let stops: &mut Stops = stops.entry("system call").or_default();
+            stops.count += calls.count;
+            stops.time += calls.time;
+        }
         lock(&profiler.threads).push(ThreadProfile { tid, samples, stops });
         *lock(&profiler.symbols) = symbols;
     }

@@ -23,7 +23,7 @@ fn results(records: &[Record]) -> Vec<(String, &Record, &RowRecord, &ResultRecor
                 let Some(summary) = Summary::new(&result.samples) else { continue };
                 let host =
                     if records.len() > 1 { format!("host {}/", index + 1) } else { String::new() };
-                let name = format!("{host}{}/{}", row.row, result.engine);
+                let name = format!("{host}{}/{}", row.label(), result.engine);
                 all.push((name, record, row, result, summary));
             }
         }

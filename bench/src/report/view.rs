@@ -145,7 +145,7 @@ fn main(record: &Record, columns: &Columns, notes: &mut Vec<String>) -> Grid {
     let mut rows = Vec::new();
     for row in &record.rows {
         let star = if row.comparable_to_published { "" } else { "*" };
-        let mut cells = vec![format!("{}{star}", row.row), row.unit.clone()];
+        let mut cells = vec![format!("{}{star}", row.label()), row.unit.clone()];
         cells.extend(columns.measured.iter().map(|name| cell(row.result(name))));
         cells.extend(columns.missing.iter().map(|_| "missing".to_owned()));
         cells.extend(columns.ratios.iter().map(|name| ratio(row.time_ratio(name, "native"))));
@@ -160,7 +160,7 @@ fn main(record: &Record, columns: &Columns, notes: &mut Vec<String>) -> Grid {
     notes.push("each cell: median and spread (scaled median absolute deviation)".into());
     if record.rows.iter().any(|row| !row.comparable_to_published) {
         notes.push(
-            "* a smaller input than the published one: not set beside published figures".into(),
+            "* a smaller input than the published one, or measured in another way: not set beside published figures".into(),
         );
     }
     if with_published {
@@ -427,19 +427,19 @@ pub fn hosts(records: &[Record]) -> Option<Grid> {
         return None;
     }
     let mut header = vec!["row".to_owned(), "unit".to_owned()];
-    let mut names: Vec<(&str, &str)> = Vec::new();
+    let mut names: Vec<(String, &str)> = Vec::new();
     for (index, record) in records.iter().enumerate() {
         header.extend(record.engines().iter().map(|name| format!("{}: {name}", index + 1)));
         for row in &record.rows {
-            if !names.iter().any(|(name, _)| *name == row.row) {
-                names.push((&row.row, &row.unit));
+            if !names.iter().any(|(name, _)| *name == row.label()) {
+                names.push((row.label(), &row.unit));
             }
         }
     }
-    let line = |(name, unit): &(&str, &str)| {
+    let line = |(name, unit): &(String, &str)| {
         let mut cells = vec![name.to_string(), unit.to_string()];
         for record in records {
-            let row = record.rows.iter().find(|row| row.row == *name && row.unit == *unit);
+            let row = record.rows.iter().find(|row| row.label() == *name && row.unit == *unit);
             cells.extend(
                 record.engines().iter().map(|engine| cell(row.and_then(|r| r.result(engine)))),
             );
