@@ -270,7 +270,9 @@ impl Lab {
         if what.translation {
             let rows = translation::rows(&record.rows);
             record.rows.extend(rows);
-            record.rows.extend(self.on_the_machine(&bar, interrupt));
+            if !interrupt.is_set() {
+                record.rows.extend(self.on_the_machine(&bar, interrupt));
+            }
         }
         bar.finish();
         Ok(record)
