@@ -129,8 +129,11 @@ fn fetch(dir: &Path, package: &str) -> Result<PathBuf> {
             "Dir::Etc::sourcelist \"{place}/sources.list\";\nDir::Etc::sourceparts \"-\";\n\
              Dir::State::lists \"{place}/lists\";\nDir::Cache \"{place}/cache\";\n"
         );
-        fs::write(&config, text)?;
-        succeed(Command::new("apt-get").arg("update").env("APT_CONFIG", &config))?;
+        // In its place only once the lists are there: an update that failed is tried again.
+        let new = apt.join("apt.conf.new");
+        fs::write(&new, text)?;
+        succeed(Command::new("apt-get").arg("update").env("APT_CONFIG", &new))?;
+        fs::rename(&new, &config)?;
     }
     println!("fetching {package}");
     let mut source = Command::new("apt-get");

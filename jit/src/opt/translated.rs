@@ -51,6 +51,11 @@ impl Translator<'_, '_> {
         if matches!(insn.op, Opcode::LdqU | Opcode::StqU) {
             va = self.b.ins().band_imm_s(va, -8);
         }
+        // Two results at once are no node of Cranelift's e-graph, and no code: index and tag are made
+        // where they are used. Hoisted out of loops and shared between blocks, as they would be
+        // otherwise, those of every address of a region compete for its registers.
+        let pair = self.b.ins().iconcat(va, va);
+        let va = self.b.ins().isplit(pair).0;
         let bank = self.host_base();
         let entry = self.tb_entry(bank, va);
         let misses = self.tb_misses(entry, va, size, store);
