@@ -95,7 +95,11 @@ pub struct TraceArgs {
 #[command(after_help = "Examples:\n  \
     axplab profile ./prog                         a table of functions and the hottest blocks\n  \
     axplab profile --flame-graph prog.svg --firefox prog.json ./prog\n  \
-    perf record -k mono axplab profile --jitdump . ./prog   then perf inject --jit\n\n\
+    perf record -k mono axplab profile --jitdump . ./prog   then perf inject --jit\n  \
+    axplab profile --flame-graph vups.svg VUPS.COM    a DCL procedure, by access mode\n  \
+    axplab profile --probe walk --iterations 3000000 getsyi\n\n\
+    On the privileged machine, functions, blocks and frames carry their access mode, and PALcode is\n\
+    a column and a frame of its own. Options stand before PROG.\n\n\
     The report goes to standard error, or to the file of -o. Open the file of --firefox at\n\
     https://profiler.firefox.com. Overhead is below 5 % at the default rate.\n\n\
     Exit status: the guest's; 2 for something to correct.")]
@@ -129,6 +133,12 @@ pub struct ProfileArgs {
     /// Write jit-PID.dump to DIR, for `perf inject --jit`
     #[arg(long, value_name = "DIR")]
     pub jitdump: Option<PathBuf>,
+    /// How PROBE finds its answers on the privileged machine: walk, inline, cached or elided
+    #[arg(long, value_name = "NAME", default_value = "inline")]
+    pub probe: String,
+    /// Rounds of getsyi, chmk and probe
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub iterations: u64,
     /// What to run
     #[command(flatten)]
     pub guest: GuestArgs,

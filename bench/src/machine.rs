@@ -1,5 +1,5 @@
 //! Runs a program of the executive on the privileged machine, in this process. Called by the commands
-//! `probe` and `modes`.
+//! `probe`, `modes`, `dcl` and `profile`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,11 @@ use anyhow::{Context, bail};
 use axp_emu::engine::Outcome;
 use axp_emu::load;
 use axp_emu::machine::{Board, Console, Counters, Disk, Machine, Settings};
-use axp_emu::mem::ProbeStrategy;
+use axp_emu::mem::{AddressSpace, ProbeStrategy};
 use axp_jit::auto::Tuning;
 
 use crate::guest;
+use crate::profile::Profiler;
 
 /// The programs by name, in the executive's numbering.
 pub const PROGRAMS: [&str; 3] = ["getsyi", "chmk", "probe"];
@@ -36,6 +37,41 @@ const PROBES_WORD: usize = 17;
 /// Index of the word in which it counts those that it leaves out.
 const ELIDED_WORD: usize = 25;
 
+/// A program of the executive as the command line names it.
+#[derive(Debug, Clone)]
+pub enum Named {
+    /// One of [`PROGRAMS`].
+    Program(u64),
+    /// The text of a command procedure.
+    Procedure(String),
+}
+
+impl Named {
+    /// The program of that name, or the command procedure in that file; `None` if it is neither.
+    pub fn find(name: &str) -> anyhow::Result<Option<Named>> {
+        if name.to_ascii_lowercase().ends_with(".com") {
+            let text =
+                std::fs::read_to_string(name).with_context(|| format!("cannot read `{name}`"))?;
+            if text.is_empty() {
+                bail!("`{name}` is empty");
+            }
+            return Ok(Some(Named::Procedure(text)));
+        }
+        let number = PROGRAMS.iter().position(|known| *known == name);
+        Ok(number.map(|number| Named::Program(number as u64)))
+    }
+
+    /// Runs it, in so many rounds if it is not a procedure.
+    pub fn job<'a>(&'a self, engine: &'a str, strategy: ProbeStrategy, iterations: u64) -> Job<'a> {
+        match self {
+            Named::Procedure(text) => Job::procedure(engine, strategy, text),
+            Named::Program(number) => {
+                Job::program(engine, strategy, [*number, iterations, 0x28_0000, 8, 3, 1])
+            }
+        }
+    }
+}
+
 /// One run.
 #[derive(Debug, Clone)]
 pub struct Job<'a> {
@@ -51,12 +87,22 @@ pub struct Job<'a> {
     pub counted: bool,
     /// A command procedure for the command interpreter, which then is the program.
     pub procedure: Option<&'a str>,
+    /// Who samples it.
+    pub profiler: Option<&'a Profiler>,
 }
 
 impl<'a> Job<'a> {
     /// A program and its parameters.
     pub fn program(engine: &'a str, strategy: ProbeStrategy, parameters: [u64; 6]) -> Self {
-        Job { engine, strategy, parameters, sampler: None, counted: false, procedure: None }
+        Job {
+            engine,
+            strategy,
+            parameters,
+            sampler: None,
+            counted: false,
+            procedure: None,
+            profiler: None,
+        }
     }
 
     /// The command interpreter on a procedure.
@@ -87,6 +133,8 @@ pub struct Done {
     pub output: Vec<u8>,
     /// The program's status.
     pub status: i32,
+    /// The first processor's view of memory, as the program left it.
+    pub memory: Arc<AddressSpace>,
 }
 
 /// The strategy of that name.
@@ -118,7 +166,10 @@ pub fn run(job: &Job<'_>) -> anyhow::Result<Done> {
     }
     let start = thread_time();
     let quantum = job.counted.then_some(u64::MAX);
-    let outcome = machine.run(&mut *engine, &mut vcpu, quantum, u64::MAX);
+    let outcome = match job.profiler {
+        Some(profiler) => profiler.run(&mut *engine, &mut machine, &mut vcpu)?,
+        None => machine.run(&mut *engine, &mut vcpu, quantum, u64::MAX),
+    };
     if let Some(report) = machine.report() {
         bail!("{report}");
     }
@@ -142,6 +193,7 @@ pub fn run(job: &Job<'_>) -> anyhow::Result<Done> {
         counters: machine.counters(),
         output: board.take_output(),
         status,
+        memory: vcpu.mem.clone(),
     })
 }
 

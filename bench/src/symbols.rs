@@ -30,10 +30,12 @@ const PAGE: u64 = 8192;
 impl FileSymbols {
     /// Of an ELF file; empty for anything else.
     fn read(path: &Path) -> FileSymbols {
-        let Ok(bytes) = std::fs::read(path) else { return FileSymbols::default() };
-        let Ok(elf) = ElfFile64::<LittleEndian>::parse(bytes.as_slice()) else {
-            return FileSymbols::default();
-        };
+        let bytes = std::fs::read(path).unwrap_or_default();
+        let elf = ElfFile64::<LittleEndian>::parse(bytes.as_slice());
+        elf.map(|elf| FileSymbols::of(&elf)).unwrap_or_default()
+    }
+
+    fn of(elf: &ElfFile64<'_, LittleEndian>) -> FileSymbols {
         let mut functions: Vec<Function> = elf
             .symbols()
             .chain(elf.dynamic_symbols())
@@ -100,6 +102,20 @@ impl Symbols {
         let mut symbols = Symbols::default();
         symbols.update(mem, sysroot);
         symbols
+    }
+
+    /// Of an ELF image that is where its segments say, for good.
+    pub fn of_image(name: &str, bytes: &[u8]) -> object::Result<Self> {
+        // A copy, since the parser wants an aligned header.
+        let bytes = bytes.to_vec();
+        let elf = ElfFile64::<LittleEndian>::parse(bytes.as_slice())?;
+        let path = PathBuf::from(name);
+        let placed = elf.segments().map(|segment| {
+            let (start, end) = (segment.address(), segment.address() + segment.size());
+            Placed { start, end, bias: 0, path: path.clone() }
+        });
+        let placed = placed.collect();
+        Ok(Symbols { files: HashMap::from([(path, FileSymbols::of(&elf))]), placed })
     }
 
     /// Adds what has been mapped since.

@@ -1,5 +1,5 @@
 //! `axplab profile` end to end: that what it writes can be read, and that time is found where it was
-//! spent. The guest is compiled here; without an Alpha compiler the tests skip by name.
+//! spent. The Linux guest is compiled here; without an Alpha compiler its tests skip by name.
 
 mod common;
 
@@ -108,9 +108,7 @@ fn time_is_found_where_it_was_spent_and_other_tools_can_read_it() {
         let names = fs::read_to_string(&map).unwrap();
         fs::remove_file(&map).unwrap();
         assert_eq!(names.contains("grind"), engine != "interp", "{engine}: {names}");
-        let find =
-            |e: fs::DirEntry| Some(e.path()).filter(|p| p.extension() == Some("dump".as_ref()));
-        let dump = fs::read_dir(guest.dir.path()).unwrap().find_map(|e| find(e.unwrap())).unwrap();
+        let dump = dump(guest.dir.path());
         let bytes = fs::read(&dump).unwrap();
         fs::remove_file(&dump).unwrap();
         assert_eq!(bytes[..4], 0x4a69_5444u32.to_le_bytes());
@@ -142,4 +140,129 @@ fn what_cannot_be_done_is_one_clear_line() {
     let output = guest.profile(&["--flame-graph", "f.svg", "--firefox", "f.json", "-o", "r"], "0");
     assert_eq!(output.status.code(), Some(4), "{output:?}");
     serde_json::from_str::<serde_json::Value>(&guest.read("f.json")).unwrap();
+}
+
+/// A procedure that calls the kernel by F$GETSYI; its lines come from executive mode.
+const LOOP: &str = "$ i = 0\n$ loop:\n$ i = i + 1\n$ x = f$getsyi(\"VERSION\")\n\
+    $ if i .lt. 40000 then goto loop\n$ write sys$output \"rounds \", i\n$ exit 4\n";
+
+/// Stacks of a profile for the Firefox Profiler, outermost frames first.
+fn stacks(profile: &serde_json::Value) -> Vec<Vec<String>> {
+    let thread = &profile["threads"][0];
+    let index = |value: &serde_json::Value| value.as_u64().map(|i| i as usize);
+    let at = |table: &str, column: &str, i: usize| &thread[table][column][i];
+    let strings = [&profile["shared"]["stringArray"], &thread["stringArray"]];
+    let strings = strings.into_iter().find(|s| s.is_array()).unwrap();
+    let mut all = Vec::new();
+    for sample in thread["samples"]["stack"].as_array().unwrap() {
+        let (mut names, mut next) = (Vec::new(), index(sample));
+        while let Some(stack) = next {
+            let frame = index(at("stackTable", "frame", stack)).unwrap();
+            let function = index(at("frameTable", "func", frame)).unwrap();
+            let name = index(at("funcTable", "name", function)).unwrap();
+            names.insert(0, strings[name].as_str().unwrap().to_owned());
+            next = index(at("stackTable", "prefix", stack));
+        }
+        all.push(names);
+    }
+    all
+}
+
+#[test]
+fn time_on_the_machine_is_found_by_function_and_access_mode() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("loop.com"), LOOP).unwrap();
+    let read = |name| fs::read_to_string(dir.path().join(name)).unwrap();
+    for engine in ["auto", "interp"] {
+        let output = Command::new(AXPLAB)
+            .args(["profile", "--engine", engine, "-o", "report", "--flame-graph", "flame.svg"])
+            .args(["--firefox", "profile.json", "--jitdump", ".", "--top", "100", "loop.com"])
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{engine}: {output:?}");
+        assert_eq!(output.stdout, b"rounds 40000\n", "{engine}");
+        let (report, flame) = (read("report"), read("flame.svg"));
+        let modes = report.lines().nth(1).unwrap();
+        let shares: Vec<f64> = modes.split(' ').filter_map(|word| word.parse().ok()).collect();
+        assert_eq!(shares.len(), 6, "{engine}: {modes}");
+        assert!((shares.iter().sum::<f64>() - 100.0).abs() < 1.0, "{engine}: {modes}");
+        assert!(shares[2] > 40.0 && shares[3] == 0.0, "{engine}: {modes}");
+        // Functions of the interpreter and of what it calls, each in its mode and no other.
+        let table: Vec<Vec<&str>> = report
+            .lines()
+            .skip_while(|line| !line.contains("self %"))
+            .take_while(|line| !line.is_empty())
+            .map(|line| line.split_whitespace().rev().take(3).collect())
+            .collect();
+        for (function, mode) in
+            [("command", "supervisor"), ("execute", "supervisor"), ("rms_get", "executive")]
+        {
+            let rows = table.iter().filter(|row| row.get(1) == Some(&function));
+            let found: Vec<&str> = rows.map(|row| row[2]).collect();
+            assert_eq!(found, [mode], "{engine}: {function} in {report}");
+            let frame = format!("{function}_[{mode}]");
+            assert!(flame.contains(&frame), "{engine}: {frame}");
+        }
+        assert!(table.iter().any(|row| row[2] == "kernel"), "{engine}: {report}");
+        for say in ["PALcode", "chmk", "rei", "[supervisor]"] {
+            assert!(report.contains(say), "{engine}: {say:?} not in {report}");
+        }
+        // A tick asks for one poll, and no more.
+        let first = |line: &str| line.split_whitespace().next().unwrap().parse::<u64>().unwrap();
+        let (samples, polls) =
+            (report.lines().next(), report.lines().find(|l| l.contains("poll (")));
+        assert!(polls.map_or(0, first) <= samples.map_or(0, first) + 10, "{engine}: {report}");
+        // Stacks lead through the modes out to where the interpreter was started.
+        let profile = serde_json::from_str(&read("profile.json")).unwrap();
+        let stacks = stacks(&profile);
+        let whole = stacks.iter().filter(|s| s[0] == "dcl_entry [supervisor]").count();
+        assert!(10 * whole >= 9 * stacks.len(), "{engine}: {whole} of {}", stacks.len());
+        let crosses = |s: &&Vec<String>| s.last().is_some_and(|f| f == "rms_get [executive]");
+        let crossing = stacks.iter().find(crosses).unwrap();
+        assert!(crossing.contains(&"dcl_main [supervisor]".to_owned()), "{engine}: {crossing:?}");
+        let names = String::from_utf8_lossy(&fs::read(dump(dir.path())).unwrap()).into_owned();
+        assert_eq!(names.contains(", supervisor]"), engine != "interp", "{engine}");
+        fs::remove_file(dump(dir.path())).unwrap();
+    }
+}
+
+/// The jitdump in a folder.
+fn dump(dir: &std::path::Path) -> PathBuf {
+    let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    paths.into_iter().find(|path| path.extension() == Some("dump".as_ref())).unwrap()
+}
+
+#[test]
+fn programs_of_the_executive_are_profiled_and_wrong_calls_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        let output = Command::new(AXPLAB)
+            .arg("profile")
+            .args(args)
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for probe in ["walk", "inline"] {
+        let (status, report) =
+            run(&["--probe", probe, "--iterations", "1000000", "--blocks", "50", "getsyi"]);
+        assert_eq!(status, Some(0), "{report}");
+        for (function, mode) in [("user_main", "user"), ("get_items", "kernel")] {
+            let row = report.lines().find(|line| line.contains(function) && line.contains(".elf"));
+            assert!(row.is_some_and(|row| row.contains(mode)), "{probe}: {function} in {report}");
+        }
+        assert!(report.contains("call_pal chmk") && !report.contains("callsys"), "{report}");
+    }
+    for (args, say) in [
+        (&["missing.com"][..], "cannot read `missing.com`"),
+        (&["getsyi", "--probe", "walk"], "stand before it"),
+        (&["--probe", "guess", "getsyi"], "guess"),
+        (&["nothing"], "`nothing` does not exist"),
+    ] {
+        let (status, error) = run(args);
+        assert_eq!(status, Some(2), "{error}");
+        assert!(error.contains(say) && error.lines().count() == 1, "{error}");
+    }
 }

@@ -7,8 +7,11 @@ use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axp_emu::cpu::Vcpu;
+use axp_emu::mem::{SystemMap, install_alt_stack};
 
 /// Host code, kept for as long as the process lives.
 #[derive(Clone, Debug)]
@@ -17,6 +20,8 @@ pub struct HostCode {
     pub tier: &'static str,
     /// Guest address that it is entered for.
     pub guest: u64,
+    /// Access mode that it runs in, on the privileged machine.
+    pub mode: Option<u64>,
     /// Host address of its first byte.
     pub start: u64,
     /// The code itself.
@@ -55,6 +60,7 @@ pub fn keep_code() {
 /// Called by an engine for code that it has placed.
 pub(crate) fn note(
     tier: &'static str,
+    space: u32,
     guest: u64,
     start: u64,
     bytes: &[u8],
@@ -64,7 +70,8 @@ pub(crate) fn note(
         return;
     }
     let (bytes, marks, made) = (bytes.into(), marks().into(), now(libc::CLOCK_MONOTONIC));
-    let code = HostCode { tier, guest, start, bytes, marks, made };
+    let mode = SystemMap::mode_of(space);
+    let code = HostCode { tier, guest, mode, start, bytes, marks, made };
     let mut map = code_map();
     // What lay there before has been thrown away.
     let gone: Vec<u64> = map.range(start..code.end()).map(|(&at, _)| at).collect();
@@ -124,9 +131,29 @@ thread_local! {
     /// Constant initialisation and no destructor: safe to read in a signal handler.
     static RING: Cell<*const Ring> = const { Cell::new(ptr::null()) };
     static PHASE: Cell<Phase> = const { Cell::new(Phase::Guest) };
+    /// The poll word of the processor that the thread runs.
+    static POLL: Cell<*const AtomicU32> = const { Cell::new(ptr::null()) };
+}
+
+/// Takes the poll word away again, also when the caller's function panics.
+struct Unwatch;
+
+impl Drop for Unwatch {
+    fn drop(&mut self) {
+        POLL.set(ptr::null());
+    }
+}
+
+/// Runs `f`; meanwhile a tick that falls into guest code has this processor, whose registers must stay
+/// where they are, stop at its next poll, where its state is exact.
+pub fn watched<R>(vcpu: &mut Vcpu, f: impl FnOnce(&mut Vcpu) -> R) -> R {
+    POLL.set(&raw const vcpu.cpu.poll);
+    let _unwatch = Unwatch;
+    f(vcpu)
 }
 
 /// Says what the calling thread is at from now on, and what it was at.
+#[inline]
 pub fn set_phase(phase: Phase) -> Phase {
     PHASE.replace(phase)
 }
@@ -149,11 +176,6 @@ impl Drop for Translating {
 /// The timer's signal; guests that use this one cannot be profiled.
 fn tick_signal() -> i32 {
     63
-}
-
-/// The signal by which `axp_emu::linux` has a thread stop at its next poll.
-fn poke_signal() -> i32 {
-    64
 }
 
 fn now(clock: libc::clockid_t) -> u64 {
@@ -186,10 +208,9 @@ extern "C" fn on_tick(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
             };
             (*ring).used.store(used + 1, Ordering::Release);
         }
-        if phase == Phase::Guest {
-            // The guest's state is looked at where it is exact: at its next poll.
-            let (pid, tid) = (libc::getpid(), libc::syscall(libc::SYS_gettid));
-            libc::syscall(libc::SYS_tgkill, pid, tid, poke_signal());
+        // The word is there as long as `watched` runs, on this thread.
+        if let Some(poll) = POLL.get().as_ref().filter(|_| phase == Phase::Guest) {
+            poll.fetch_or(1, Ordering::Release);
         }
     }
 }
@@ -210,12 +231,13 @@ impl Sampler {
     /// Has a tick noted after every `nanoseconds` of the calling thread's CPU time, as closely as the
     /// host's kernel times that.
     pub fn start(nanoseconds: u64) -> io::Result<Sampler> {
+        // The handler's frame has no room on the stack of compiled code.
+        install_alt_stack()?;
         // SAFETY: a handler that is async-signal-safe, valid structures, zeros where those are values.
         unsafe {
             let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
             action.sa_sigaction = on_tick as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-            libc::sigaddset(&mut action.sa_mask, poke_signal());
             if libc::sigaction(tick_signal(), &action, ptr::null_mut()) != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -246,6 +268,7 @@ impl Sampler {
     }
 
     /// Whether there are ticks to look at.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.ring.used.load(Ordering::Relaxed) == 0
     }
@@ -303,14 +326,14 @@ mod tests {
     fn new_code_replaces_what_lay_there() {
         keep_code();
         let at = 0xffff_0000_0000;
-        note("baseline", 0x1000, at, &[0x90; 16], || vec![(0, 0x1000), (4, 0x1004)]);
-        note("opt", 0x2000, at + 16, &[0x90; 16], || vec![(8, 0x2008)]);
+        note("baseline", 0, 0x1000, at, &[0x90; 16], || vec![(0, 0x1000), (4, 0x1004)]);
+        note("opt", 0, 0x2000, at + 16, &[0x90; 16], || vec![(8, 0x2008)]);
         let pc = |host| find_code(host).map(|code| code.guest_pc(host));
         assert_eq!(
             [pc(at), pc(at + 5), pc(at + 17), pc(at + 31)],
             [Some(0x1000), Some(0x1004), Some(0x2008), Some(0x2008)]
         );
-        note("opt", 0x3000, at, &[0x90; 20], || vec![(0, 0x3000)]);
+        note("opt", 0, 0x3000, at, &[0x90; 20], || vec![(0, 0x3000)]);
         assert_eq!([pc(at + 5), pc(at + 19), pc(at + 20)], [Some(0x3000), Some(0x3000), None]);
     }
 }

@@ -138,8 +138,9 @@ fn compile_executive(catalogue: &Catalogue, scratch: &Path, target: &Path) -> Re
         build(&["-c"], &[PathBuf::from(part)], &object)?;
         objects.push(object);
     }
+    // Its functions' names stay, for profiles.
     build(
-        &["-Wl,--build-id=none", "-Wl,-z,max-page-size=8192", "-Wl,-T,exec.ld", "-s"],
+        &["-Wl,--build-id=none", "-Wl,-z,max-page-size=8192", "-Wl,-T,exec.ld", "-Wl,-S"],
         &objects,
         target,
     )

@@ -12,7 +12,7 @@ use anyhow::Context;
 use crate::cli::ModesArgs;
 use crate::cli_debug::GuestArgs;
 use crate::machine::{self, Job, PROGRAMS};
-use crate::profile::Profiler;
+use crate::profile::{Names, Profiler};
 use crate::{Outcome, cmd, guest};
 
 /// Width of a full bar.
@@ -21,32 +21,18 @@ const BAR: usize = 40;
 /// Runs the command.
 pub fn modes(args: ModesArgs) -> anyhow::Result<Outcome> {
     let strategy = machine::strategy(&args.probe)?;
-    let text = match args.program.to_ascii_lowercase().ends_with(".com") {
-        true => Some(
-            std::fs::read_to_string(&args.program)
-                .with_context(|| format!("cannot read `{}`", args.program))?,
-        ),
-        false => None,
-    };
-    let program = match &text {
-        Some(_) => Some(0),
-        None => PROGRAMS.iter().position(|name| *name == args.program),
-    };
-    if program.is_none() && Path::new(&args.program).exists() {
+    let named = machine::Named::find(&args.program)?;
+    if named.is_none() && Path::new(&args.program).exists() {
         return linux(args);
     }
-    let program = program.with_context(|| {
+    let named = named.with_context(|| {
         let known = PROGRAMS.join(", ");
         format!(
             "unknown program `{}`; choose among {known}, or give FILE.COM or an Alpha program for Linux",
             args.program
         )
     })?;
-    let parameters = [program as u64, args.iterations, 0x28_0000, 8, 3, 1];
-    let job = match &text {
-        Some(text) => Job::procedure(&args.engine, strategy, text),
-        None => Job::program(&args.engine, strategy, parameters),
-    };
+    let job = named.job(&args.engine, strategy, args.iterations);
     let job = Job { sampler: Some(tell), ..job };
     let done = machine::run(&job)?;
     let time = done.counters.time.map(|t| t.as_secs_f64());
@@ -69,7 +55,7 @@ fn linux(args: ModesArgs) -> anyhow::Result<Outcome> {
     let program = std::iter::once(args.program.clone().into()).chain(args.args).collect();
     let guest = GuestArgs { cpu: "ev67".into(), sysroot: args.sysroot, env: Vec::new(), program };
     let opts = cmd::run::options_for(&guest, &args.engine)?;
-    let profiler = Profiler::new(SAMPLE, opts.sysroot.clone());
+    let profiler = Profiler::new(SAMPLE, Names::Process(opts.sysroot.clone()));
     let ended = Arc::new(AtomicBool::new(false));
     let (watched, end) = (profiler.clone(), ended.clone());
     let watching = std::thread::spawn(move || {

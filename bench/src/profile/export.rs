@@ -7,44 +7,46 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use axp_emu::machine::MODES;
 use axp_jit::profile::{HostCode, show_to_perf};
 use fxprof_processed_profile as fx;
 use inferno::flamegraph;
 
-use super::{Sample, ThreadProfile, Tier};
+use super::{Frame, Profile, Sample, Tier, mode_name};
 use crate::symbols::Symbols;
 
 /// What a frame is called.
-fn frame_name(symbols: &Symbols, pc: u64) -> String {
-    match symbols.find(pc) {
+fn frame_name(symbols: &Symbols, frame: Frame) -> String {
+    let name = match symbols.find(frame.pc) {
         Some(place) if place.function.is_empty() => format!("[{}]", place.file),
         Some(place) => place.function.to_owned(),
         None => "[unknown]".to_owned(),
+    };
+    match frame.mode {
+        Some(_) => format!("{name} [{}]", mode_name(frame.mode)),
+        None => name,
     }
 }
 
 /// Frames from the outermost in; time that is not the guest's own has one of its own.
-fn frames(symbols: &Symbols, sample: &Sample) -> Vec<String> {
+fn frames(profile: &Profile, sample: &Sample) -> Vec<String> {
     let mut names: Vec<String> =
-        sample.stack.iter().rev().map(|&pc| frame_name(symbols, pc)).collect();
-    if matches!(sample.tier, Tier::System | Tier::Translation) {
-        names.push(format!("[{}]", sample.tier.name()));
+        sample.stack.iter().rev().map(|&frame| frame_name(&profile.symbols, frame)).collect();
+    match sample.tier {
+        Tier::System if profile.machine => names.push(format!("[PALcode {}]", sample.event)),
+        Tier::System | Tier::Translation => names.push(format!("[{}]", sample.tier.name())),
+        _ => {}
     }
     names
 }
 
 /// Writes a flame graph as SVG; widths are microseconds of CPU time.
-pub fn flame_graph(
-    path: &Path,
-    title: &str,
-    threads: &[ThreadProfile],
-    symbols: &Symbols,
-) -> anyhow::Result<()> {
+pub fn flame_graph(path: &Path, title: &str, profile: &Profile) -> anyhow::Result<()> {
     let mut stacks: BTreeMap<String, u64> = BTreeMap::new();
-    for sample in threads.iter().flat_map(|t| &t.samples) {
+    for sample in profile.samples() {
         // A semicolon separates frames, a blank comes before the number.
         let clean = |name: String| name.replace(';', ":").replace(' ', "_");
-        let stack: Vec<String> = frames(symbols, sample).into_iter().map(clean).collect();
+        let stack: Vec<String> = frames(profile, sample).into_iter().map(clean).collect();
         *stacks.entry(stack.join(";")).or_default() += sample.weight.div_ceil(1000);
     }
     let lines: Vec<String> = stacks.iter().map(|(stack, time)| format!("{stack} {time}")).collect();
@@ -62,8 +64,7 @@ pub fn firefox(
     program: &str,
     interval: u64,
     elapsed: Duration,
-    threads: &[ThreadProfile],
-    symbols: &Symbols,
+    collected: &Profile,
 ) -> anyhow::Result<()> {
     let start = SystemTime::now() - elapsed;
     let every = fx::SamplingInterval::from_nanos(interval);
@@ -80,19 +81,22 @@ pub fn firefox(
         fx::CategoryColor::Purple,
         fx::CategoryColor::Blue,
     ];
-    let categories: Vec<fx::CategoryHandle> = Tier::ALL
-        .iter()
-        .zip(colors)
-        .map(|(tier, color)| profile.add_category(tier.name(), color))
-        .collect();
-    for thread in threads {
+    // A tier is a category, and each mode in it a subcategory.
+    let mut categories = Vec::new();
+    for (tier, color) in Tier::ALL.into_iter().zip(colors) {
+        let category = profile.add_category(collected.tier_name(tier), color);
+        categories.push((category, MODES.map(|mode| profile.add_subcategory(category, mode))));
+    }
+    for thread in &collected.threads {
         let is_main = thread.tid as u32 == pid;
         let handle = profile.add_thread(process, thread.tid as u32, stamp(0), is_main);
         profile.set_thread_name(handle, if is_main { "main" } else { "thread" });
         for sample in &thread.samples {
-            let category = categories[sample.tier as usize].into();
+            let (category, by_mode) = &categories[sample.tier as usize];
+            let mode = sample.stack.first().and_then(|frame| frame.mode);
+            let category = mode.map_or((*category).into(), |mode| by_mode[(mode & 3) as usize]);
             let mut stack = None;
-            for name in frames(symbols, sample) {
+            for name in frames(collected, sample) {
                 let frame = fx::Frame::Label(profile.intern_string(&name));
                 let flags = fx::FrameFlags::empty();
                 let info = fx::FrameInfo { frame, category_pair: category, flags };
@@ -109,7 +113,8 @@ pub fn firefox(
 }
 
 fn code_name(symbols: &Symbols, code: &HostCode) -> String {
-    format!("{} [{}]", symbols.describe(code.guest), code.tier)
+    let mode = code.mode.map(|_| format!(", {}", mode_name(code.mode))).unwrap_or_default();
+    format!("{} [{}{mode}]", symbols.describe(code.guest), code.tier)
 }
 
 /// Writes `/tmp/perf-PID.map`, where `perf report` looks for names of code that is in no file.

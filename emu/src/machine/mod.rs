@@ -34,6 +34,7 @@ pub use board::{Board, Console, Disk, DiskError};
 pub use boot::{BootError, Settings};
 pub use processors::MakeEngine;
 pub use report::{HaltReason, Report};
+pub use scb::Interrupted;
 
 use crate::cpu::{Exit, Vcpu};
 use crate::engine::{Answer, Engine, Environment, Flow, Limit, Outcome, Palcode};
@@ -46,6 +47,8 @@ pub const HALTED: i32 = 70;
 
 /// An access mode (AARM II-A 2.4): 0 kernel, 1 executive, 2 supervisor, 3 user.
 pub type Mode = u64;
+/// Names of the access modes.
+pub const MODES: [&str; 4] = ["kernel", "executive", "supervisor", "user"];
 /// The mode of PALcode's own stacks and vectors.
 pub const KERNEL: Mode = 0;
 
@@ -245,18 +248,10 @@ impl Machine {
             };
             let left = self.guest_has_stopped(self.mode());
             self.counters.instructions[mode as usize] += vcpu.cpu.count - before;
-            let flow = match self.ended.take() {
-                Some(outcome) => Flow::Stop(outcome),
-                None if exit == Exit::Limit => {
-                    if vcpu.cpu.count >= end {
-                        return Outcome::LimitReached;
-                    }
-                    self.tick(vcpu)
-                }
-                None => match self.board.line.ended() {
-                    Some(outcome) if exit == Exit::Poll => Flow::Stop(outcome),
-                    _ => self.handle(vcpu, exit),
-                },
+            let flow = match exit {
+                Exit::Limit if vcpu.cpu.count >= end => return Outcome::LimitReached,
+                Exit::Limit => self.tick(vcpu),
+                _ => self.handle(vcpu, exit),
             };
             self.call_has_ended(left);
             if let Some((start, end)) = self.take_code_change() {
@@ -370,10 +365,17 @@ impl Environment for Machine {
             }
             Exit::Illegal(word) => self.illegal(vcpu, word),
             Exit::FpDisabled => self.deliver(vcpu, vector::FEN, [0, 0], vcpu.cpu.pc),
-            Exit::Poll => match self.stuck() {
-                Some(reason) => Err(Trouble::Halt(reason)),
-                None => self.deliver_pending(vcpu),
-            },
+            Exit::Poll => {
+                // Before what is pending is looked at, or a request in between would be lost.
+                vcpu.cpu.take_poll();
+                match self.ended.take().or_else(|| self.board.line.ended()) {
+                    Some(outcome) => Err(Trouble::Stop(outcome)),
+                    None => match self.stuck() {
+                        Some(reason) => Err(Trouble::Halt(reason)),
+                        None => self.deliver_pending(vcpu),
+                    },
+                }
+            }
             Exit::Limit => Ok(()),
         };
         self.settle(vcpu, done)
@@ -385,6 +387,7 @@ impl Environment for Machine {
 }
 
 impl Palcode for Machine {
+    #[inline]
     fn answer(&mut self, vcpu: &mut Vcpu, code: u32) -> Answer {
         let left = self.guest_has_stopped(self.mode());
         let epoch = vcpu.mem.exec_epoch();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Machine, system};
+use super::{MODES, Machine, system};
 use crate::cpu::Vcpu;
 use crate::isa::Vms;
 use crate::mem::MemFault;
@@ -88,7 +88,7 @@ impl Machine {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mode = ["kernel", "executive", "supervisor", "user"][(self.ps >> 3 & 3) as usize];
+        let mode = MODES[(self.ps >> 3 & 3) as usize];
         writeln!(f, "machine stopped: {}", self.reason)?;
         writeln!(f, "  pc {:#x}, {mode} mode, IPL {}", self.pc, self.ps >> 8 & 31)?;
         writeln!(f, "  PS {:#x}, SP {:#x}, PTBR {:#x}", self.ps, self.sp, self.ptbr)?;

@@ -38,6 +38,47 @@ const OUTER_LEGAL: u64 = 0x3f00_0000_0000_001b;
 /// Bytes of a frame: R2 to R7, PC, PS.
 const FRAME: u64 = 64;
 
+/// Bytes of the part of the SCB that this machine uses: 16 for each vector.
+const SCB_SIZE: u64 = 0x800;
+
+/// What a frame on the stack of an exception handler leads back to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interrupted {
+    /// Where it goes on.
+    pub pc: u64,
+    /// Its mode.
+    pub mode: Mode,
+    /// Its stack pointer.
+    pub sp: u64,
+}
+
+/// For whoever walks stacks: from a handler to what it interrupted.
+impl Machine {
+    /// Where the vectors of the SCB lead, in order.
+    pub fn handlers(&self, vcpu: &Vcpu) -> Vec<u64> {
+        let (physical, scb) = (system(vcpu).physical(), self.ipr.scbb << 13);
+        let entry = |at| physical.quadword(scb + at).map(|target| target & !3);
+        let mut all: Vec<u64> = (0..SCB_SIZE).step_by(16).filter_map(entry).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// What the frame at `frame` on the stack of `mode` returns to. The stack pointers of outer modes
+    /// are those that the processor keeps now.
+    pub fn interrupted(&self, vcpu: &Vcpu, frame: u64, mode: Mode) -> Option<Interrupted> {
+        let memory = system(vcpu);
+        let word = |at| memory.physical().quadword(memory.peek(frame.wrapping_add(at))?);
+        let (pc, ps) = (word(48)? & !3, word(56)?);
+        let outer = ps >> ps::CM_SHIFT & 3;
+        let sp = match outer == mode {
+            true => frame.wrapping_add(FRAME) | ps >> ALIGN_SHIFT & 63,
+            false => self.sp[outer as usize],
+        };
+        (outer >= mode).then_some(Interrupted { pc, mode: outer, sp })
+    }
+}
+
 impl Machine {
     /// Delivers an exception to the kernel at the current IPL.
     pub(super) fn deliver(

@@ -246,6 +246,11 @@ impl SystemMap {
         (slot << 3) + (mode << 1) + u32::from(self.fp_enabled.get()) + 1
     }
 
+    /// The mode that code of this [`code_space`](Self::code_space) runs in; `None` for a program's.
+    pub fn mode_of(space: u32) -> Option<u64> {
+        space.checked_sub(1).map(|space| u64::from(space >> 1 & 3))
+    }
+
     /// Host address of the current mode's bank.
     pub fn bank(&self) -> u64 {
         &raw const self.banks[0] as u64 + (self.slot.get() as u64 * 4 + self.mode.get()) * TB_BANK

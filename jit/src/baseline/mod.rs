@@ -367,7 +367,7 @@ impl Baseline {
             let hex: String = self.asm.ops.iter().map(|b| format!("{b:02x}")).collect();
             tracing::debug!("unit {:#x} at {start:#x}: {hex}", self.unit.pc);
         }
-        profile::note("baseline", self.unit.pc, start, &self.asm.ops, || {
+        profile::note("baseline", mode.space, self.unit.pc, start, &self.asm.ops, || {
             let pc = |i: usize| self.unit.pc.wrapping_add(4 * i as u64);
             self.parts.starts.iter().enumerate().map(|(i, &at)| (at, pc(i))).collect()
         });

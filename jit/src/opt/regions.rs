@@ -328,7 +328,7 @@ impl Regions {
         let Job { region, ranges, mode, .. } = job;
         let start = arena.place(&output.bytes, output.align, output.anchor)?;
         let entry = region.entry();
-        profile::note("opt", entry, start as u64, &output.bytes, || {
+        profile::note("opt", mode.space, entry, start as u64, &output.bytes, || {
             output.pcs.iter().map(|&(at, _, pc)| (at, pc)).collect()
         });
         let space = &mut self.spaces[space];

@@ -308,7 +308,11 @@ impl Environment for Processor {
             }
             Exit::Illegal(word) => self.illegal(vcpu, word),
             Exit::FpDisabled => self.instruction_fault(vcpu, entry::FEN, vcpu.cpu.pc),
-            Exit::Poll | Exit::Limit => self.take_interrupt(vcpu),
+            Exit::Poll | Exit::Limit => {
+                // Before what is pending is looked at, or a request in between would be lost.
+                vcpu.cpu.take_poll();
+                self.take_interrupt(vcpu)
+            }
         };
         self.settle(vcpu, done)
     }
