@@ -444,7 +444,9 @@ const TRACED_PARTS: &[(&str, &str)] = &[
     ("wait4(", ", [{WIFEXITED(s) && WEXITSTATUS(s) == 3}], 0, NULL) = "),
     ("wait4(-1, [{WIFSIGNALED(s) && WTERMSIG(s) == SIGKILL}], 0, NULL) = ", ""),
     ("ioctl(3, TIOCGWINSZ, 0x", ") = -1 ENOTTY"),
-    ("getdents64(11, 0x", ", 4) = -1 EINVAL"),
+    ("getdents64(-1, 0x", ", 4) = -1 EBADF"),
+    // A file system gives entries in an order and of lengths of its own.
+    ("getdents64(11, [", "\"entry\""),
 ];
 
 #[test]
@@ -460,10 +462,6 @@ fn a_trace_reads_structures_flags_and_names() {
         let found = lines.iter().any(|l| l.starts_with(start) && l.contains(end));
         assert!(found, "no line {start}...{end} in\n{text}");
     }
-    // File systems list a folder's entries in orders of their own.
-    let folder = [r#"".", "..""#, r#""..", ".""#]
-        .map(|names| format!("getdents64(11, [{names}], 1024) = 48"));
-    assert!(folder.iter().any(|l| lines.contains(&l.as_str())), "no line {folder:?} in\n{text}");
     let stat = lines.iter().find(|l| l.starts_with("fstat64(3")).unwrap();
     assert!(stat.contains("st_mode=S_IFREG|0600") && stat.contains("st_size=11"), "{stat}");
 }

@@ -29,27 +29,20 @@ impl Subject<'_> {
 
 /// The result of one cell: never a time beside an error. `compiler` made the file of that hash.
 pub fn result(subject: Subject, cell: &Cell, sha256: &str, compiler: Option<&str>) -> ResultRecord {
-    let identity = ResultRecord {
-        engine: cell.engine.name.clone(),
-        artifact_sha256: Some(sha256.to_owned()),
-        compiler: compiler.map(str::to_owned),
-        ..ResultRecord::default()
-    };
+    let artifact_sha256 = Some(sha256.to_owned());
+    let compiler = compiler.map(str::to_owned);
     if cell.error.is_some() || cell.samples.is_empty() {
         let error = cell.error.clone().or_else(|| Some("interrupted".into()));
-        return ResultRecord { error, ..identity };
+        let engine = cell.engine.name.clone();
+        return ResultRecord { engine, artifact_sha256, compiler, error, ..Default::default() };
     }
     let column =
         |get: &dyn Fn(&Sample) -> f64| -> Vec<f64> { cell.samples.iter().map(get).collect() };
     let values = column(&|s| subject.figure(s, cell.reps as f64));
-    let summary = stats::Summary::new(&values);
     ResultRecord {
-        median: summary.map(|summary| summary.median),
-        min: summary.map(|summary| summary.min),
-        max: summary.map(|summary| summary.max),
-        samples: values,
+        artifact_sha256,
+        compiler,
         order: cell.order.clone(),
-        verified: true,
         guest_instructions: cell.samples.iter().find_map(|sample| sample.stats.instructions),
         seconds: stats::median(&column(&|s| s.seconds)),
         cpu_user: stats::median(&column(&|s| s.cpu_user)),
@@ -57,7 +50,7 @@ pub fn result(subject: Subject, cell: &Cell, sha256: &str, compiler: Option<&str
         max_rss: cell.samples.iter().map(|sample| sample.max_rss).max(),
         phases: phases(&cell.samples),
         metrics: metrics(cell),
-        ..identity
+        ..ResultRecord::measured(&cell.engine.name, values)
     }
 }
 

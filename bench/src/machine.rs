@@ -1,6 +1,7 @@
 //! Runs a program of the executive on the privileged machine, in this process. Called by the commands
 //! `probe`, `modes`, `dcl` and `profile`.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,12 +51,7 @@ impl Named {
     /// The program of that name, or the command procedure in that file; `None` if it is neither.
     pub fn find(name: &str) -> anyhow::Result<Option<Named>> {
         if name.to_ascii_lowercase().ends_with(".com") {
-            let text =
-                std::fs::read_to_string(name).with_context(|| format!("cannot read `{name}`"))?;
-            if text.is_empty() {
-                bail!("`{name}` is empty");
-            }
-            return Ok(Some(Named::Procedure(text)));
+            return Ok(Some(Named::Procedure(procedure(Path::new(name))?)));
         }
         let number = PROGRAMS.iter().position(|known| *known == name);
         Ok(number.map(|number| Named::Program(number as u64)))
@@ -70,6 +66,19 @@ impl Named {
             }
         }
     }
+}
+
+/// The text of a command procedure.
+pub fn procedure(path: &Path) -> anyhow::Result<String> {
+    let name = path.display();
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read `{name}`"))?;
+    let Ok(text) = String::from_utf8(bytes) else {
+        bail!("`{name}` is not text");
+    };
+    if text.is_empty() {
+        bail!("`{name}` is empty");
+    }
+    Ok(text)
 }
 
 /// One run.

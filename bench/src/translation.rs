@@ -42,19 +42,7 @@ fn results(measured: &[RowRecord], metric: &str) -> Vec<ResultRecord> {
             None => by_engine.push((&result.engine, vec![value])),
         }
     }
-    let result = |(engine, values): (&str, Vec<f64>)| {
-        let summary = stats::Summary::new(&values)?;
-        Some(ResultRecord {
-            engine: engine.to_owned(),
-            median: Some(summary.median),
-            min: Some(summary.min),
-            max: Some(summary.max),
-            samples: values,
-            verified: true,
-            ..ResultRecord::default()
-        })
-    };
-    by_engine.into_iter().filter_map(result).collect()
+    by_engine.into_iter().map(|(engine, values)| ResultRecord::measured(engine, values)).collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use serde_json::Value;
 use crate::machine::{self, Job};
 use crate::measure::Interrupt;
 use crate::record::{Better, Metric, ResultRecord, RowRecord};
-use crate::stats;
 
 /// VUPS.COM's `cpu_multiplier` that the rows are for.
 pub const MULTIPLIER: u32 = 10;
@@ -37,6 +36,7 @@ pub fn counting_loop(rounds: u64) -> String {
 }
 
 /// An engine in the making of a row.
+#[derive(Clone)]
 struct Cell<'a> {
     engine: &'a str,
     /// Iterations of the shorter of the two loops that make a sample.
@@ -54,9 +54,10 @@ pub fn rows(
     interrupt: &Interrupt,
 ) -> Vec<RowRecord> {
     let mut rows = Vec::new();
+    let ready: Vec<Cell> =
+        engines.iter().map(|engine| calibrated(engine, target, interrupt)).collect();
     for at_once in AT_ONCE {
-        let mut cells: Vec<Cell> =
-            engines.iter().map(|engine| calibrated(engine, target)).collect();
+        let mut cells = ready.clone();
         let mut place = 0;
         for _ in 0..samples {
             for cell in cells.iter_mut().filter(|cell| cell.error.is_none()) {
@@ -64,11 +65,13 @@ pub fn rows(
                     break;
                 }
                 match together(cell.engine, cell.rounds, at_once) {
-                    Ok(rate) => cell.samples.push(rate / VUP_RATE),
+                    Ok(rate) => {
+                        cell.samples.push(rate / VUP_RATE);
+                        cell.order.push(place);
+                        place += 1;
+                    }
                     Err(error) => cell.error = Some(format!("{error:#}")),
                 }
-                cell.order.push(place);
-                place += 1;
             }
         }
         rows.push(RowRecord {
@@ -94,11 +97,11 @@ pub fn rows(
 }
 
 /// The number of rounds at which a sample takes `target`.
-fn calibrated(engine: &str, target: Duration) -> Cell<'_> {
+fn calibrated<'a>(engine: &'a str, target: Duration, interrupt: &Interrupt) -> Cell<'a> {
     const MOST: u64 = 1 << 28;
     let mut cell =
         Cell { engine, rounds: 4000, samples: Vec::new(), order: Vec::new(), error: None };
-    while cell.rounds < MOST {
+    while cell.rounds < MOST && !interrupt.is_set() {
         match seconds(engine, cell.rounds) {
             Ok(spent) if spent < target.as_secs_f64() => cell.rounds *= 2,
             Ok(_) => break,
@@ -144,9 +147,14 @@ fn shares(engine: &str, rounds: u64) -> anyhow::Result<[f64; 5]> {
     Ok(time.map(|t| 100.0 * t / total))
 }
 
+/// What came of it: never a figure beside an error, and nothing if it was interrupted before the first.
 fn result(cell: Cell<'_>) -> Option<ResultRecord> {
-    let summary = stats::Summary::new(&cell.samples);
-    if summary.is_none() && cell.error.is_none() {
+    let artifact_sha256 = Some(axp_guests::sha256_hex(axp_guests::EXECUTIVE));
+    let (engine, error) = (cell.engine.to_owned(), cell.error);
+    if error.is_some() {
+        return Some(ResultRecord { engine, artifact_sha256, error, ..ResultRecord::default() });
+    }
+    if cell.samples.is_empty() {
         return None;
     }
     let metric = |unit: &str, better, samples| Metric { unit: unit.into(), better, samples };
@@ -162,17 +170,10 @@ fn result(cell: Cell<'_>) -> Option<ResultRecord> {
         );
     }
     Some(ResultRecord {
-        engine: cell.engine.to_owned(),
-        median: summary.as_ref().map(|s| s.median),
-        min: summary.as_ref().map(|s| s.min),
-        max: summary.as_ref().map(|s| s.max),
-        verified: cell.error.is_none(),
-        samples: cell.samples,
         order: cell.order,
         metrics,
-        artifact_sha256: Some(axp_guests::sha256_hex(axp_guests::EXECUTIVE)),
-        error: cell.error,
-        ..ResultRecord::default()
+        artifact_sha256,
+        ..ResultRecord::measured(cell.engine, cell.samples)
     })
 }
 
@@ -194,8 +195,11 @@ mod tests {
 
     #[test]
     fn an_engine_that_fails_says_why() {
-        let cell = calibrated("no-such-engine", Duration::from_millis(1));
+        let mut cell =
+            calibrated("no-such-engine", Duration::from_millis(1), &Interrupt::default());
+        // What it measured before it failed is no result.
+        cell.samples.push(1.0);
         let result = result(cell).unwrap();
-        assert!(!result.verified && result.error.is_some());
+        assert!(!result.verified && result.error.is_some() && result.samples.is_empty());
     }
 }

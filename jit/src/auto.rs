@@ -35,21 +35,16 @@ const AGAIN: i32 = 2;
 const CANDIDATES: usize = 8;
 
 /// How [`Auto`] goes about it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tuning {
-    /// Entries of a loop or function after which it is compiled as a region.
-    pub threshold: u32,
+    /// Entries of a loop or function after which it is compiled as a region; if nothing is asked for,
+    /// [`THRESHOLD`] times the engines of the process that live.
+    pub threshold: Option<u32>,
     /// Regions are compiled at once, in the guest's thread, so that a run repeats exactly. Counted runs
     /// do so always.
     pub sync: bool,
     /// No regions.
     pub off: bool,
-}
-
-impl Default for Tuning {
-    fn default() -> Self {
-        Tuning { threshold: THRESHOLD, sync: false, off: false }
-    }
 }
 
 /// Engines of this process that live.
@@ -81,6 +76,8 @@ pub struct Auto {
     #[expect(dead_code, reason = "counts this engine as long as it lives")]
     siblings: Siblings,
     tuning: Tuning,
+    /// Entries after which code is compiled.
+    threshold: u32,
     baseline: Baseline,
     regions: Regions,
     /// Regions that baseline code leads to.
@@ -105,16 +102,14 @@ impl Auto {
     /// An engine that goes about it as told.
     pub fn with_tuning(tuning: Tuning) -> Result<Self, CompileError> {
         let siblings = Siblings::join();
-        // What was asked for is kept.
-        let tuning = match tuning == Tuning::default() {
-            true => Tuning { threshold: siblings.threshold(), ..tuning },
-            false => tuning,
-        };
-        let threshold = tuning.threshold.clamp(1, i32::MAX as u32) as i32;
-        let baseline = if tuning.off { Baseline::new()? } else { Baseline::with_heat(threshold)? };
+        let threshold = tuning.threshold.unwrap_or_else(|| siblings.threshold());
+        let threshold = threshold.clamp(1, i32::MAX as u32);
+        let baseline =
+            if tuning.off { Baseline::new()? } else { Baseline::with_heat(threshold as i32)? };
         Ok(Auto {
             siblings,
             tuning,
+            threshold,
             baseline,
             regions: Regions::default(),
             installed: Vec::new(),
@@ -150,7 +145,7 @@ impl Auto {
     /// The entry at `cpu.pc` is hot: has the region that starts there compiled, if it is worth it.
     fn promote(&mut self, vcpu: &Vcpu, mode: Mode) {
         let pc = vcpu.cpu.pc;
-        let patience = self.tuning.threshold.saturating_mul(COVERED);
+        let patience = self.threshold.saturating_mul(COVERED);
         let Some(needed) = self.regions.patience(mode, pc, patience) else { return };
         let waited = self.waited.entry((mode, pc)).or_default();
         if *waited < needed {
@@ -207,7 +202,7 @@ impl Auto {
                 Some(code) if self.regions.lookup(mode, pc) == Some(code) => {
                     self.install(mode, pc, code);
                 }
-                _ => self.baseline.set_heat(mode, pc, self.tuning.threshold as i32),
+                _ => self.baseline.set_heat(mode, pc, self.threshold as i32),
             }
         }
     }
@@ -236,7 +231,7 @@ impl Auto {
     /// What a hot region calls is hot as well: where it is no region itself, the call leaves the region
     /// and templates do the rest of the round.
     fn warm_callees(&mut self, mode: Mode, pc: u64) {
-        let executions = (self.tuning.threshold / CALLED) as i32;
+        let executions = (self.threshold / CALLED) as i32;
         for &(call, callee) in self.regions.calls(mode, pc) {
             let learned: Vec<u64> = self.baseline.learned(call).collect();
             for callee in callee.into_iter().chain(learned) {
@@ -314,5 +309,23 @@ impl Engine for Auto {
 
     fn tiers(&self) -> Vec<(&'static str, EngineStats)> {
         vec![("baseline", self.baseline.stats()), ("opt", self.regions.stats())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_engines_compile_less_eagerly_unless_told() {
+        let first = Auto::new().unwrap();
+        let second = Auto::new().unwrap();
+        // Engines of other tests may live beside them.
+        assert!(first.threshold >= THRESHOLD && first.threshold.is_multiple_of(THRESHOLD));
+        assert!(second.threshold >= 2 * THRESHOLD && second.threshold.is_multiple_of(THRESHOLD));
+        for asked in [7, THRESHOLD] {
+            let tuning = Tuning { threshold: Some(asked), ..Tuning::default() };
+            assert_eq!(Auto::with_tuning(tuning).unwrap().threshold, asked);
+        }
     }
 }

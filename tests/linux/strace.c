@@ -81,8 +81,9 @@ int main(void)
     sendmsg(both[0], &message, MSG_NOSIGNAL);
 
     mkdir("folder", 0700);
+    close(open("folder/entry", O_RDWR | O_CREAT, 0600));
     int folder = open("folder", O_RDONLY | O_DIRECTORY);
-    syscall(SYS_getdents64, folder, b, 4);
+    syscall(SYS_getdents64, -1, b, 4);
     char entries[1024];
     syscall(SYS_getdents64, folder, entries, sizeof entries);
     struct winsize size;

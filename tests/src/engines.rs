@@ -34,11 +34,11 @@ pub const ENGINES: &[EngineUnderTest] = &[
     EngineUnderTest {
         name: "auto",
         // So low that short tests see regions, too.
-        make: || auto(Tuning { threshold: 3, sync: true, off: false }),
+        make: || auto(Tuning { threshold: Some(3), sync: true, off: false }),
     },
     EngineUnderTest {
         name: "auto-background",
-        make: || auto(Tuning { threshold: 3, sync: false, off: false }),
+        make: || auto(Tuning { threshold: Some(3), sync: false, off: false }),
     },
 ];
 

@@ -251,18 +251,10 @@ fn record_of(args: &ProbeArgs, lines: &[Line]) -> Record {
 
 /// A line's result with these seconds.
 fn result(line: &Line, samples: Vec<f64>) -> ResultRecord {
-    let summary = stats::Summary::new(&samples);
     ResultRecord {
-        engine: line.engine.clone(),
-        median: summary.as_ref().map(|s| s.median),
-        min: summary.as_ref().map(|s| s.min),
-        max: summary.as_ref().map(|s| s.max),
-        order: (0..samples.len() as u32).collect(),
-        verified: true,
-        seconds: summary.as_ref().map(|s| s.median),
+        seconds: stats::median(&samples),
         artifact_sha256: Some(axp_guests::sha256_hex(axp_guests::EXECUTIVE)),
-        samples,
-        ..ResultRecord::default()
+        ..ResultRecord::measured(&line.engine, samples)
     }
 }
 

@@ -141,11 +141,12 @@ pub fn tuning(words: &[String]) -> anyhow::Result<Tuning> {
             None if word == "sync" => tuning.sync = true,
             None if word == "off" => tuning.off = true,
             Some(("threshold", number)) => {
-                tuning.threshold = number
+                let parsed = number
                     .parse()
                     .ok()
                     .filter(|n| (1..=i32::MAX as u32).contains(n))
                     .with_context(|| format!("--jit threshold: `{number}` is no number from 1"))?;
+                tuning.threshold = Some(parsed);
             }
             _ => bail!("unknown --jit `{word}`; choose of sync, threshold=N, off"),
         }
@@ -158,11 +159,12 @@ pub fn tuning(words: &[String]) -> anyhow::Result<Tuning> {
 
 /// `tuning` as words for `--jit`.
 pub fn jit_words(tuning: Tuning) -> String {
-    if tuning.off {
-        return "off".to_owned();
-    }
-    let sync = if tuning.sync { ",sync" } else { "" };
-    format!("threshold={}{sync}", tuning.threshold)
+    let words = [
+        tuning.threshold.map(|n| format!("threshold={n}")),
+        tuning.off.then(|| "off".to_owned()),
+        tuning.sync.then(|| "sync".to_owned()),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(",")
 }
 
 fn one_of(what: &str, name: &str, known: &[&str]) -> anyhow::Result<()> {
@@ -218,10 +220,11 @@ mod tests {
     #[test]
     fn what_jit_asks_for_is_kept_or_refused() {
         for (words, threshold, sync, off) in [
-            (&["x"][..], Tuning::default().threshold, false, false),
-            (&["--jit", "sync,threshold=7", "x"], 7, true, false),
-            (&["--jit", "threshold=9", "--jit", "sync", "x"], 9, true, false),
-            (&["--jit", "off", "x"], Tuning::default().threshold, false, true),
+            (&["--jit", "sync", "x"][..], None, true, false),
+            (&["--jit", "sync,threshold=7", "x"], Some(7), true, false),
+            (&["--jit", "threshold=9", "--jit", "sync", "x"], Some(9), true, false),
+            (&["--jit", "threshold=2000", "x"], Some(2000), false, false),
+            (&["--jit", "off", "x"], None, false, true),
         ] {
             let args = parse(words);
             let tuning = tuning(&args.jit).unwrap();

@@ -257,7 +257,7 @@ fn what_a_hot_region_calls_is_soon_a_region() {
     vcpu.cpu.r[16] = CODE;
     put(&vcpu, CODE + 64, "addq r10, 1, r10\n ret r31, (r26), 1");
     put(&vcpu, CODE + 80, "addq r10, 2, r10\n ret r31, (r26), 1");
-    let tuning = Tuning { threshold: 600, sync: true, off: false };
+    let tuning = Tuning { threshold: Some(600), sync: true, off: false };
     let mut auto = Auto::with_tuning(tuning).unwrap();
     assert_eq!(auto.run(&mut vcpu, Limit::None), DONE);
     assert_eq!(vcpu.cpu.r[10], 500 * 3);
