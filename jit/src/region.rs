@@ -318,6 +318,10 @@ pub fn select(
             match flow {
                 Flow::Next => {
                     pc += 4;
+                    if insn.op == Opcode::MtFpcr {
+                        // Ends its block: control may have to go on with other code.
+                        s.leaders.insert((context, pc));
+                    }
                     continue;
                 }
                 Flow::Goto(to) => s.lead(to),
@@ -515,10 +519,9 @@ fn ender(insn: &Insn) -> Option<Ender> {
     }
 }
 
-/// Instructions that a region leaves to the dispatcher: those that always stop the engine, and
-/// MT_FPCR, which may change what the region was compiled for.
+/// Instructions that a region leaves to the dispatcher, since they always stop the engine.
 fn stops(insn: &Insn, vcpu: &Vcpu) -> bool {
-    insn.op == Opcode::MtFpcr || insn.op == Opcode::CallPal && !vcpu.pal.performs(insn.imm as u32)
+    insn.op == Opcode::CallPal && !vcpu.pal.performs(insn.imm as u32)
 }
 
 /// Cuts the discovered instructions into blocks and numbers them in reverse postorder.

@@ -51,6 +51,12 @@ pub const DYN_SHIFT: u32 = 58;
 /// The six status bits.
 pub const STATUS: u64 = 0x3f << 52;
 
+/// What control arithmetic: trap disables, rounding, and what becomes of denormals.
+pub const CONTROL: u64 = KEPT & !STATUS;
+
+/// Bits that MT_FPCR stores; SUM is derived.
+pub const KEPT: u64 = 0x7fff_8000_0000_0000;
+
 /// The FPCR of a program at its start under Linux: all traps disabled, round to nearest.
 pub const INITIAL: u64 = 0x680e_8000_0000_0000;
 
@@ -188,7 +194,7 @@ fn visible(raised: u64, q: Qual) -> u64 {
 /// What MF_FPCR reads of a stored FPCR: <46:0> are zero, SUM is derived (AARM 4.7.8).
 #[inline]
 pub const fn mf_fpcr(stored: u64) -> u64 {
-    let kept = stored & 0x7fff_8000_0000_0000;
+    let kept = stored & KEPT;
     if kept & STATUS != 0 { kept | Fpcr::SUM.bits() } else { kept }
 }
 

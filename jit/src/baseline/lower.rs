@@ -48,11 +48,9 @@ impl Emitter<'_> {
             }
             Kind::Implver => self.put_const(insn.c, self.model.implver() as i64),
             Kind::Pal => self.lower_pal(insn),
-            Kind::LoadLocked
-            | Kind::StoreConditional
-            | Kind::Rpcc
-            | Kind::MfFpcr
-            | Kind::MtFpcr => self.interpret(insn),
+            Kind::MfFpcr => self.lower_mf_fpcr(insn),
+            Kind::MtFpcr => self.lower_mt_fpcr(insn),
+            Kind::LoadLocked | Kind::StoreConditional | Kind::Rpcc => self.interpret(insn),
         }
     }
 

@@ -4,6 +4,7 @@
 //! doubt that nothing exceptional happened, the host's result stands; else the interpreter executes
 //! the instruction from its operands, which nothing has overwritten yet.
 
+use axp_emu::fp::fpcr::{CONTROL, KEPT, STATUS};
 use axp_emu::isa::{Insn, Opcode, ZERO};
 use dynasmrt::{DynasmApi, dynasm};
 
@@ -96,6 +97,46 @@ impl Emitter<'_> {
         }
     }
 
+    // The control register
+
+    pub(super) fn lower_mf_fpcr(&mut self, insn: &Insn) {
+        dynasm!(self.asm ; .arch x64 ; mov rax, [DWORD rbp + FPCR]);
+        self.derive_summary();
+        self.put_bits(insn.a, RAX);
+    }
+
+    /// Ends its unit, which is left where what it was compiled for has changed.
+    pub(super) fn lower_mt_fpcr(&mut self, insn: &Insn) {
+        self.fetch_bits(RAX, insn.a);
+        self.derive_summary();
+        dynasm!(self.asm ; .arch x64
+            ; mov rcx, [DWORD rbp + FPCR]
+            ; xor rcx, rax
+            ; mov [DWORD rbp + FPCR], rax
+            ; mov rax, QWORD CONTROL as i64
+            ; test rcx, rax
+        );
+        let same = self.jcc8(cc::E);
+        self.leave(self.stubs.poll, self.pc.wrapping_add(4));
+        self.bind8(same);
+    }
+
+    /// In RAX, keeps the bits that the FPCR has and derives SUM from them.
+    fn derive_summary(&mut self) {
+        const { assert!(KEPT.trailing_zeros() == 47 && STATUS == 0x3f << 52) };
+        dynasm!(self.asm ; .arch x64
+            ; shr rax, 47
+            ; and eax, 0xffff
+            ; mov ecx, eax
+            ; and ecx, 0x3f << 5
+            ; neg ecx
+            ; sbb ecx, ecx
+            ; and ecx, 0x1_0000
+            ; or eax, ecx
+            ; shl rax, 47
+        );
+    }
+
     // Arithmetic
 
     pub(super) fn lower_fp(&mut self, insn: &Insn) {
@@ -108,6 +149,7 @@ impl Emitter<'_> {
             Adds | Subs | Muls | Divs | Sqrts | Cvtts if usual => {
                 self.arithmetic(insn, &q, NORMAL_S);
             }
+            Divt if q.chopped && !q.inexact && self.host.fma => self.divide_chopped(insn),
             Cmpteq | Cmptlt | Cmptle | Cmptun => self.compare_f(insn, &q),
             Cvtqt if usual => {
                 self.fetch_bits(RAX, insn.b);
@@ -224,6 +266,46 @@ impl Emitter<'_> {
             self.cold_kind = Cold::ZeroResult;
         }
         self.put_f(insn.c, XMM0);
+    }
+
+    /// DIVT/C: the host rounds to nearest; a remainder of the other sign than the dividend's says that
+    /// this was one unit too far.
+    fn divide_chopped(&mut self, insn: &Insn) {
+        /// Exponent from which on dividends have remainders that are normal numbers.
+        const WIDE: i32 = 128;
+        let (a, b) = (insn.a, insn.b);
+        self.finite_operand(a, true);
+        self.finite_operand(b, a != b);
+        self.fetch_f(XMM0, a);
+        dynasm!(self.asm ; .arch x64 ; movaps xmm1, xmm0);
+        sse!(self, b, divsd XMM0);
+        self.exponent_in(NORMAL_T);
+        self.fetch_bits(RCX, a);
+        dynasm!(self.asm ; .arch x64
+            ; lea rax, [rcx + rcx]
+            ; shr rax, 53
+            ; cmp eax, DWORD WIDE
+        );
+        self.cold_if(cc::B);
+        match fp_pin(b) {
+            Some(host) => {
+                dynasm!(self.asm ; .arch x64 ; vfnmadd231sd xmm1, xmm0, Rx(host));
+            }
+            None => dynasm!(self.asm ; .arch x64
+                ; vfnmadd231sd xmm1, xmm0, [DWORD rbp + fp_disp(b)]),
+        }
+        dynasm!(self.asm ; .arch x64
+            ; movq rax, xmm1
+            ; xor rcx, rax
+            ; shr rcx, 63
+            ; add rax, rax
+            ; setne al
+            ; movzx eax, al
+            ; and ecx, eax
+            ; movq rax, xmm0
+            ; sub rax, rcx
+        );
+        self.put_bits(insn.c, RAX);
     }
 
     /// In a cold path of T arithmetic with /S: a zero that is a sum, or comes from a zero operand,

@@ -77,6 +77,8 @@ pub struct Host {
     pub bmi2: bool,
     /// POPCNT, LZCNT and TZCNT.
     pub counts: bool,
+    /// Fused multiply and add.
+    pub fma: bool,
 }
 
 impl Host {
@@ -87,6 +89,7 @@ impl Host {
             counts: is_x86_feature_detected!("popcnt")
                 && is_x86_feature_detected!("lzcnt")
                 && is_x86_feature_detected!("bmi1"),
+            fma: crate::fpu::has_fma(),
         }
     }
 }

@@ -100,5 +100,7 @@ pub const PC: i32 = offset_of!(Cpu, pc) as i32 - BIAS;
 pub const COUNT: i32 = offset_of!(Cpu, count) as i32 - BIAS;
 /// Distance of the process-unique value from RBP.
 pub const UNIQUE: i32 = offset_of!(Cpu, unique) as i32 - BIAS;
+/// Distance of the floating-point control register from RBP.
+pub const FPCR: i32 = offset_of!(Cpu, fpcr) as i32 - BIAS;
 /// Distance of the flag of RC and RS from RBP.
 pub const INTR_FLAG: i32 = offset_of!(Cpu, intr_flag) as i32 - BIAS;

@@ -320,13 +320,23 @@ fn a_host_without_extensions_gives_the_same() {
         ctpop   r16, r20
         ctlz    r16, r21
         cttz    r16, r22
+        cvtqt   f1, f4
+        cvtqt   f2, f5
+        divt/c  f5, f4, f6
         call_pal 0x80";
+    let machine = |text| {
+        let mut vcpu = machine(text);
+        (vcpu.cpu.f[1], vcpu.cpu.f[2]) = (1_000_003, 999_983_000_000_000_007);
+        vcpu
+    };
     let mut reference = machine(text);
     Interpreter::new(Dispatch::Match).run(&mut reference, Limit::None);
     for old in [true, false] {
-        let host = if old { Host { bmi2: false, counts: false } } else { Host::detect() };
+        let oldest = Host { bmi2: false, counts: false, fma: false };
+        let host = if old { oldest } else { Host::detect() };
         let mut vcpu = machine(text);
         assert_eq!(Baseline::for_host(host).unwrap().run(&mut vcpu, Limit::None), DONE);
         assert_eq!(vcpu.cpu.r[..31], reference.cpu.r[..31]);
+        assert_eq!(vcpu.cpu.f[..31], reference.cpu.f[..31]);
     }
 }

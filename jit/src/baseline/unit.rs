@@ -69,6 +69,8 @@ impl Unit {
                 Kind::Branch | Kind::Jump => break End::Ender,
                 Kind::Pal if !vcpu.pal.performs(insn.imm as u32) => break End::Ender,
                 Kind::CondBranch | Kind::CondBranchF => side_exits += 1,
+                // Control may have to go on with other code.
+                Kind::MtFpcr => break End::Fall,
                 _ => {}
             }
             // Mappings change page by page, so a unit lies in one.
@@ -100,10 +102,8 @@ impl Unit {
     }
 }
 
-/// Whether compiled code can execute an instruction and go on: not what always stops the engine, nor
-/// MT_FPCR, which may change what code was compiled for.
+/// Whether compiled code can execute an instruction and go on: not what always stops the engine.
 fn goes(insn: &Insn, vcpu: &Vcpu, dialect: Dialect) -> bool {
     let leaves = || !vcpu.pal.performs(insn.imm as u32) && !palcode::asks(vcpu);
-    let stops = insn.op == Opcode::MtFpcr || insn.op == Opcode::CallPal && leaves();
-    dialect.has(insn) && !stops
+    dialect.has(insn) && !(insn.op == Opcode::CallPal && leaves())
 }

@@ -52,6 +52,11 @@ pub fn control(unmasked: bool) -> u64 {
     u64::from(MASKED) << 32 | u64::from(if unmasked { UNMASKED } else { MASKED })
 }
 
+/// Whether the host multiplies and adds with one rounding.
+pub fn has_fma() -> bool {
+    std::arch::is_x86_feature_detected!("fma")
+}
+
 /// Whether code for this processor is to run with exceptions unmasked now.
 pub fn wanted(cpu: &Cpu) -> bool {
     cpu.fpcr & DISABLED == DISABLED && cpu.engine[word::FPE_UNTIL] == 0

@@ -106,7 +106,7 @@ pub struct Translator<'a, 'f> {
     /// Address of the current instruction.
     pub(super) pc: u64,
     /// Registers that whoever goes on at the current pc needs.
-    live: RegSet,
+    pub(super) live: RegSet,
     /// Instructions of the current block that follow the current one.
     pub(super) after: usize,
     /// Data of this block that were loaded in one piece, by number, and their guest addresses.
@@ -348,6 +348,12 @@ impl<'a, 'f> Translator<'a, 'f> {
             }
             _ => {}
         }
+    }
+
+    /// Registers that whoever goes on behind the current block needs.
+    pub(super) fn live_at_end(&self) -> RegSet {
+        let block = &self.region.blocks[self.current];
+        self.facts.live(self.current, block)[block.insns.len()]
     }
 
     /// Keeps what is known at a block's end for those that it dominates.
@@ -635,7 +641,7 @@ impl<'a, 'f> Translator<'a, 'f> {
     }
 
     /// Stops at the current pc; `undone` instructions that the block has counted are not done.
-    fn stop(&mut self, kind: ExitKind, undone: usize) {
+    pub(super) fn stop(&mut self, kind: ExitKind, undone: usize) {
         if self.mode.counted && undone != 0 {
             let offset = offset_of!(Cpu, count) as i32;
             let count = self.b.ins().load(I64, STATE, self.cpu, offset);

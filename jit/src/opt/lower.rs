@@ -50,7 +50,9 @@ impl Translator<'_, '_> {
             Kind::Pal => self.lower_pal(insn),
             Kind::LoadLocked => self.lower_load_locked(insn),
             Kind::StoreConditional => self.lower_store_conditional(insn),
-            Kind::Rpcc | Kind::MfFpcr | Kind::MtFpcr => self.interpret_one(insn),
+            Kind::MfFpcr => self.lower_mf_fpcr(insn),
+            Kind::MtFpcr => self.lower_mt_fpcr(insn),
+            Kind::Rpcc => self.interpret_one(insn),
         }
         let access = self.is_access(insn);
         self.bounds.step(insn, access);

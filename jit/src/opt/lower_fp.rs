@@ -44,13 +44,13 @@ impl Quals {
 
 /// Exponents of normal numbers: the smallest and how many there are.
 #[derive(Clone, Copy)]
-struct Range {
-    first: u64,
-    count: u64,
+pub(super) struct Range {
+    pub(super) first: u64,
+    pub(super) count: u64,
 }
 
 /// Normal T numbers.
-const NORMAL_T: Range = Range { first: 1, count: 2046 };
+pub(super) const NORMAL_T: Range = Range { first: 1, count: 2046 };
 /// Normal S numbers in register format.
 const NORMAL_S: Range = Range { first: 897, count: 254 };
 
@@ -64,6 +64,7 @@ impl Translator<'_, '_> {
                 self.set_f(insn.c, value);
             }
             _ if self.lower_fp_direct(insn, &q) => {}
+            _ if self.lower_fp_chopped(insn, &q) => {}
             Addt | Subt | Mult | Divt | Sqrtt if q.nearest && !q.inexact => {
                 self.arithmetic(insn, &q, NORMAL_T);
             }
@@ -83,7 +84,7 @@ impl Translator<'_, '_> {
                 let value = self.b.ins().fpromote(F64, single);
                 self.set_f(insn.c, value);
             }
-            Cvttq if q.chopped && !q.inexact && q.software => self.cvttq(insn),
+            Cvttq if q.chopped && !q.inexact => self.cvttq(insn, &q),
             Cvtst => {
                 // Denormals and NaNs change; with /S a zero does not trap.
                 let b = self.get_f(insn.b);
@@ -171,7 +172,7 @@ impl Translator<'_, '_> {
     }
 
     /// In the cold path: a zero that comes from a zero operand, or from a sum, is exact.
-    fn zero_or_exact(&mut self, insn: &Insn, value: Value, a: Value, b: Value) -> Value {
+    pub(super) fn zero_or_exact(&mut self, insn: &Insn, value: Value, a: Value, b: Value) -> Value {
         use Opcode::*;
         let zero = self.b.ins().f64const(0.0);
         let is_zero = |t: &mut Self, v: Value| t.b.ins().fcmp(FloatCC::Equal, v, zero);
@@ -195,7 +196,7 @@ impl Translator<'_, '_> {
 
     /// Truth of "not a normal number of this range": zeros, denormals, infinities, NaNs, and what
     /// is next to the smallest normal number, to which a tiny result may have been rounded up.
-    fn not_in(&mut self, value: Value, range: Range) -> Value {
+    pub(super) fn not_in(&mut self, value: Value, range: Range) -> Value {
         let magnitude = self.high_magnitude(value);
         let first = (range.first << 21) + 2;
         let offset = self.b.ins().iadd_imm_s(magnitude, -(first as i64));
@@ -259,13 +260,17 @@ impl Translator<'_, '_> {
         self.b.ins().band(odd, some)
     }
 
-    /// CVTTQ/SVC: exact unless out of range.
-    fn cvttq(&mut self, insn: &Insn) {
+    /// CVTTQ/C, with or without /V: exact unless out of range.
+    fn cvttq(&mut self, insn: &Insn, q: &Quals) {
         let b = self.get_f(insn.b);
         let magnitude = self.b.ins().fabs(b);
         let limit = self.b.ins().f64const(9_223_372_036_854_775_808.0);
         let fits = self.b.ins().fcmp(FloatCC::LessThan, magnitude, limit);
-        let cold = self.b.ins().icmp_imm_s(IntCC::Equal, fits, 0);
+        let mut cold = self.b.ins().icmp_imm_s(IntCC::Equal, fits, 0);
+        if !q.software {
+            let odd = self.not_finite_normal_or_zero(b);
+            cold = self.b.ins().bor(cold, odd);
+        }
         let quad = self.b.ins().fcvt_to_sint_sat(I64, b);
         let value = self.from_bits(quad);
         let value = self.cold_value(cold, value, F64, |t| t.exact(insn));
@@ -273,7 +278,7 @@ impl Translator<'_, '_> {
     }
 
     /// Calls the exact semantics, sets status bits, and leaves to the interpreter on a trap.
-    fn exact(&mut self, insn: &Insn) -> Value {
+    pub(super) fn exact(&mut self, insn: &Insn) -> Value {
         self.exact_or_trap(insn, true)
     }
 

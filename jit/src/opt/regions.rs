@@ -268,13 +268,18 @@ impl Regions {
         for pc in job.region.exits().collect::<Vec<_>>() {
             self.add_slot(&mut job, pc)?;
         }
+        // From now on: other entries of the same code are not to be compiled meanwhile.
+        let covered = Cover::of(&job.region);
+        self.spaces[space].cover.add(&covered);
         if later && self.order(&mut job) {
             self.spaces[space].pending.insert(pc);
             return Ok(Answer::Later);
         }
-        let output = self.compile(&mut job)?;
-        let code = self.install(job, output)?;
-        Ok(Answer::Code(code))
+        let placed = self.compile(&mut job).and_then(|output| self.install(job, output));
+        if placed.is_err() {
+            self.spaces[space].cover.remove(&covered);
+        }
+        placed.map(Answer::Code)
     }
 
     fn add_slot(&mut self, job: &mut Job, pc: u64) -> Result<(), CompileError> {
@@ -334,8 +339,6 @@ impl Regions {
         let space = &mut self.spaces[space];
         space.table.install(entry, start, arena)?;
         space.table.stock(arena)?;
-        let covered = Cover::of(&region);
-        space.cover.add(&covered);
         let end = start as u64 + output.bytes.len() as u64;
         self.fp_sites.add(start as u64, end, output.fp_sites);
         self.stats.translations += 1;
@@ -349,7 +352,7 @@ impl Regions {
             pcs: output.pcs,
             merged: output.merged,
             blocks: region.blocks.iter().map(|b| (b.pc, b.end())).collect(),
-            covered,
+            covered: Cover::of(&region),
             calls: region.calls().collect(),
             _kept: output.kept,
         });
@@ -375,13 +378,14 @@ impl Regions {
         for Done { mut job, result, elapsed } in done {
             self.ordered -= 1;
             self.stats.background += elapsed;
-            let (mode, entry) = (job.mode, job.region.entry());
+            let (mode, entry, job_generation) = (job.mode, job.region.entry(), job.generation);
             let space = self.space(mode);
             // If all code has been thrown away meanwhile, the job's slots are gone.
             if job.generation != self.generation {
                 continue;
             }
             self.spaces[space].pending.remove(&entry);
+            let covered = Cover::of(&job.region);
             let code = match result {
                 _ if !job.ranges.iter().all(|r| is_same(vcpu, mode.space, r)) => None,
                 Ok(output) => self.install(job, output).map_err(|_| self.clear()).ok(),
@@ -397,6 +401,9 @@ impl Regions {
                     None
                 }
             };
+            if code.is_none() && job_generation == self.generation {
+                self.spaces[space].cover.remove(&covered);
+            }
             installed.push((mode, entry, code));
         }
         self.stats.translate += start.elapsed();
