@@ -56,6 +56,10 @@ pub mod word {
     pub const PAL: usize = 24;
     /// PROBEs that compiled code has left out.
     pub const ELIDED: usize = 25;
+    /// An access of a region has faulted and was skipped: [`STORE`](crate::fault::STORE) or another.
+    pub const FAULTED: usize = 26;
+    /// Regions look at [`FAULTED`]: accesses that fault are to be skipped.
+    pub const SKIPS: usize = 27;
     /// Number of the place at which baseline code was left.
     pub const SITE: usize = 10;
     /// The jump cache that baseline code looks targets up in.

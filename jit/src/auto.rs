@@ -255,14 +255,7 @@ impl Auto {
                 Stop::Hot => self.promote(vcpu, Baseline::mode(vcpu, limit)),
                 Stop::Woken => self.collect(vcpu),
                 Stop::RegionFault => {
-                    let mode = Baseline::mode(vcpu, limit);
-                    let fault = self.regions.find_fault(vcpu, mode);
-                    if !mode.precise {
-                        return fault;
-                    }
-                    if let Err(exit) = self.regions.step(vcpu) {
-                        return exit;
-                    }
+                    return self.regions.find_fault(vcpu, Baseline::mode(vcpu, limit));
                 }
             }
         }

@@ -6,6 +6,7 @@ use std::sync::Once;
 
 use axp_emu::cpu::Cpu;
 use axp_emu::mem::{HostContext, HostFault, register_resolver};
+use iced_x86::{Decoder, DecoderOptions};
 
 use crate::abi::{ExitKind, axp_jit_unwind, word};
 use crate::fpu::{self, FpSites};
@@ -16,6 +17,11 @@ thread_local! {
 }
 
 const IDLE: (*mut Cpu, [Zone; 2]) = (std::ptr::null_mut(), [Zone::EMPTY; 2]);
+
+/// In [`word::FAULTED`]: a load was skipped.
+const LOAD: u64 = 1;
+/// The same: a store.
+pub const STORE: u64 = 2;
 
 /// Compiled code, and where a fault in it sends control.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +85,17 @@ pub fn running(rip: u64) -> Option<(*mut Cpu, Zone)> {
     zone.filter(|_| !cpu.is_null()).map(|zone| (cpu, zone))
 }
 
+/// Bytes of the host's instruction at `rip`.
+///
+/// # Safety
+/// Code lies there, followed by as many readable bytes as an instruction may have.
+unsafe fn host_length(rip: u64) -> u64 {
+    const LONGEST: usize = 15;
+    // SAFETY: by the contract.
+    let bytes = unsafe { std::slice::from_raw_parts(rip as *const u8, LONGEST) };
+    Decoder::with_ip(64, bytes, rip, DecoderOptions::NONE).decode().len() as u64
+}
+
 /// Runs in the signal handler: touches thread-locals without destructors and the processor only.
 fn resolve(fault: &HostFault, context: &mut HostContext) -> bool {
     const RDI: usize = 7;
@@ -89,6 +106,16 @@ fn resolve(fault: &HostFault, context: &mut HostContext) -> bool {
     engine[word::EXIT] = ExitKind::HostFault as u64;
     engine[word::FAULT_RIP] = rip;
     engine[word::FAULT_ADDR] = fault.addr;
+    if zone.unwind == 0 && engine[word::SKIPS] != 0 {
+        // The code notices before it does anything with what it did not get.
+        // The first is what counts.
+        if engine[word::FAULTED] == 0 {
+            engine[word::FAULTED] = if fault.is_write { STORE } else { LOAD };
+        }
+        // SAFETY: the host was executing the instruction there, in code that goes on behind it.
+        context.set_rip(rip + unsafe { host_length(rip) });
+        return true;
+    }
     let bus = fault.signal == libc::SIGBUS;
     engine[word::FAULT_WRITE] = u64::from(fault.is_write) | u64::from(bus) << 1;
     if zone.unwind == 0 {

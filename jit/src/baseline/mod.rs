@@ -486,7 +486,9 @@ impl Baseline {
         vcpu.cpu.engine[word::JUMPS] = self.spaces[space].1.jump_cache();
         vcpu.cpu.engine[word::BASE] = vcpu.mem.host_base();
         vcpu.cpu.engine[word::PLACES] = self.places.as_ptr() as u64;
-        vcpu.cpu.engine[word::MXCSR] = fpu::control(self.spaces[space].0.unmasked);
+        let mode = self.spaces[space].0;
+        vcpu.cpu.engine[word::MXCSR] = fpu::control(mode.unmasked);
+        vcpu.cpu.engine[word::SKIPS] = u64::from(mode.precise);
         let cpu = &raw mut *vcpu.cpu;
         let own = Zone::with_unwind(self.arena.range(), self.stubs.unwind);
         match &self.regions {

@@ -150,7 +150,10 @@ fn exact(cpu: &mut Cpu, insn: &Insn, op: &HostOp) -> Option<u64> {
     }
     let semantics = |cpu: &mut Cpu, opcode: Opcode, a: u64, b: u64| {
         let result = runtime::fp_thunk(opcode)?(a, b, insn.qual, cpu.fpcr);
-        cpu.fpcr |= result.exc & STATUS;
+        // Whatever comes of a load that was skipped is not the guest's.
+        if cpu.engine[word::FAULTED] == 0 {
+            cpu.fpcr |= result.exc & STATUS;
+        }
         Some(result.value)
     };
     match (insn.op, op.operation) {

@@ -14,7 +14,8 @@ use std::mem::offset_of;
 
 use super::lazy::Waiting;
 use super::lower_fp_direct::Fused;
-use super::reuse::Known;
+use super::precise::{Group, Tail};
+use super::reuse::{Known, only_predecessors};
 use super::translated::Proof;
 use crate::abi::{self, ARGS, ExitKind, RESULTS, int_offset, word, word_offset};
 use crate::analysis::{Bounds, Facts};
@@ -29,7 +30,7 @@ pub struct Mode {
     pub counted: bool,
     /// Guest address 0 is not host address 0.
     pub based: bool,
-    /// Registers are in memory at every access that can fault.
+    /// A fault finds every register exact.
     pub precise: bool,
     /// Somebody may look at the registers whenever a region is left.
     pub observed: bool,
@@ -125,6 +126,9 @@ pub struct Translator<'a, 'f> {
     images: HashMap<Value, Value>,
     /// Results that have not been computed yet.
     pub(super) waiting: Waiting,
+    /// Accesses that may have faulted, in precise mode.
+    pub(super) group: Option<Group>,
+    pub(super) tail: Option<Tail>,
     /// Cranelift's optimiser leaves this region alone.
     pub(super) in_order: bool,
     /// A compare that the branch at the block's end will emit.
@@ -230,6 +234,8 @@ impl<'a, 'f> Translator<'a, 'f> {
             ends: vec![Known::default(); region.blocks.len()],
             images: HashMap::new(),
             waiting: Waiting::new(),
+            group: None,
+            tail: None,
             in_order,
             fused: None,
             proofs: Vec::new(),
@@ -315,6 +321,7 @@ impl<'a, 'f> Translator<'a, 'f> {
             self.after = block.insns.len() - n - 1;
             self.b.set_srcloc(srcloc(self.region, self.pc));
             if self.after == 0 && region::ends_block(insn) {
+                self.look_back();
                 self.end_known(i);
             }
             match plan.as_ref().map(|plan| plan[n]) {
@@ -322,11 +329,13 @@ impl<'a, 'f> Translator<'a, 'f> {
                 Some(action) => self.lower_planned(insn, action),
             }
             if self.facts.is_through(i, n) {
+                self.look_back();
                 let written = block.writes(n);
                 self.store_registers(written.intersection(self.dirty));
                 self.dirty = self.dirty.minus(written);
             }
         }
+        self.look_back();
         self.proofs_out[i] = std::mem::take(&mut self.proofs);
         if !block.insns.last().is_some_and(region::ends_block) {
             self.end_known(i);
@@ -348,6 +357,7 @@ impl<'a, 'f> Translator<'a, 'f> {
             }
             _ => {}
         }
+        self.end_tail();
     }
 
     /// Registers that whoever goes on behind the current block needs.
@@ -376,7 +386,7 @@ impl<'a, 'f> Translator<'a, 'f> {
     }
 
     /// The processor's address, which need not be in a register up to here.
-    fn reload_cpu(&mut self) -> Value {
+    pub(super) fn reload_cpu(&mut self) -> Value {
         match self.cpu_slot {
             Some(slot) => self.b.ins().stack_load(I64, I64, slot, 0),
             None => self.cpu,
@@ -543,7 +553,7 @@ impl<'a, 'f> Translator<'a, 'f> {
     }
 
     /// Writes registers back. They stay dirty for paths that do not come through here.
-    fn store_registers(&mut self, set: RegSet) {
+    pub(super) fn store_registers(&mut self, set: RegSet) {
         for r in bits(set.int) {
             let value = self.get(r);
             self.b.ins().store(STATE, value, self.cpu, int_offset(r));
@@ -554,18 +564,10 @@ impl<'a, 'f> Translator<'a, 'f> {
         }
     }
 
-    /// In precise mode, brings memory up to date before an access that can fault.
-    pub(super) fn settle(&mut self) {
-        if self.mode.precise {
-            self.store_registers(self.dirty);
-            self.dirty = RegSet::NONE;
-        }
-    }
-
     // Leaving
 
     /// A block that is as cold as the current one.
-    fn new_block(&mut self) -> ir::Block {
+    pub(super) fn new_block(&mut self) -> ir::Block {
         let block = self.b.create_block();
         if self.in_cold {
             self.b.set_cold_block(block);
@@ -642,17 +644,30 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     /// Stops at the current pc; `undone` instructions that the block has counted are not done.
     pub(super) fn stop(&mut self, kind: ExitKind, undone: usize) {
-        if self.mode.counted && undone != 0 {
+        if !self.leave_group() {
+            self.store_registers(self.dirty.intersection(self.live));
+            let pc = self.iconst(self.pc as i64);
+            let undone = (undone != 0).then(|| self.iconst(undone as i64));
+            self.set_place(pc, undone);
+            self.leave_for(kind);
+        }
+    }
+
+    /// Sets where the guest goes on, and how much of what the block has counted is not done.
+    pub(super) fn set_place(&mut self, pc: Value, undone: Option<Value>) {
+        if let Some(undone) = undone.filter(|_| self.mode.counted) {
             let offset = offset_of!(Cpu, count) as i32;
             let count = self.b.ins().load(I64, STATE, self.cpu, offset);
-            let count = self.b.ins().iadd_imm_s(count, -(undone as i64));
+            let count = self.b.ins().isub(count, undone);
             self.b.ins().store(STATE, count, self.cpu, offset);
         }
-        let pc = self.iconst(self.pc as i64);
         self.b.ins().store(STATE, pc, self.cpu, offset_of!(Cpu, pc) as i32);
+    }
+
+    /// Leaves for the dispatcher, with the registers in memory.
+    pub(super) fn leave_for(&mut self, kind: ExitKind) {
         let kind = self.iconst(kind as i64);
         self.store_word(word::EXIT, kind);
-        self.store_registers(self.dirty.intersection(self.live));
         self.unwind();
     }
 
@@ -841,6 +856,7 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     /// Leaves one instruction to the interpreter and goes on behind it.
     pub(super) fn interpret(&mut self, insn: &Insn) {
+        self.look_back();
         self.store_registers(self.dirty.intersection(self.live));
         let pc = self.iconst(self.pc as i64);
         self.b.ins().store(STATE, pc, self.cpu, offset_of!(Cpu, pc) as i32);
@@ -865,20 +881,8 @@ impl<'a, 'f> Translator<'a, 'f> {
     }
 }
 
-/// For each block, the one that all ways to it come from, if it is one.
-fn only_predecessors(region: &Region) -> Vec<Option<usize>> {
-    let mut preds = vec![Vec::new(); region.blocks.len()];
-    // Whoever enters the region comes to the first block.
-    preds[0].push(usize::MAX);
-    for (i, block) in region.blocks.iter().enumerate() {
-        block.successors().for_each(|s| preds[s].push(i));
-    }
-    let only = |p: Vec<usize>| p.first().copied().filter(|&f| p.len() == 1 && f != usize::MAX);
-    preds.into_iter().map(only).collect()
-}
-
 /// Register numbers of the bits of a set.
-fn bits(mut set: u32) -> impl Iterator<Item = u8> {
+pub(super) fn bits(mut set: u32) -> impl Iterator<Item = u8> {
     std::iter::from_fn(move || {
         (set != 0).then(|| {
             let r = set.trailing_zeros() as u8;

@@ -29,7 +29,7 @@ pub(super) enum Lazy {
 pub(super) type Waiting = std::collections::BTreeMap<u8, Lazy>;
 
 /// Number of the first floating-point register in [`Waiting`].
-const FP: u8 = 32;
+pub(super) const FP: u8 = 32;
 
 impl Translator<'_, '_> {
     /// Gives an integer register a result that waits.
@@ -112,6 +112,16 @@ impl Translator<'_, '_> {
                 self.define_f(r - FP, value);
             }
         }
+    }
+
+    /// Computes a result that waits, by its number in [`Waiting`], and writes it to memory.
+    pub(super) fn store_waiting(&mut self, r: u8) {
+        let set = if r < FP {
+            RegSet { int: 1 << r, fp: 0 }
+        } else {
+            RegSet { int: 0, fp: 1 << (r - FP) }
+        };
+        self.store_registers(set);
     }
 
     /// What waits of these registers.

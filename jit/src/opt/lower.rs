@@ -33,6 +33,7 @@ impl Translator<'_, '_> {
             Kind::Fence => {
                 self.known.memory_changes();
                 if insn.op == Opcode::Mb {
+                    self.look_back();
                     self.b.ins().fence();
                 }
             }
@@ -80,6 +81,7 @@ impl Translator<'_, '_> {
     }
 
     fn lower_intr_flag(&mut self, insn: &Insn) {
+        self.look_back();
         let offset = offset_of!(Cpu, intr_flag) as i32;
         let old = self.b.ins().load(I64, STATE, self.cpu, offset);
         self.set(insn.a, old);
@@ -96,6 +98,7 @@ impl Translator<'_, '_> {
                 self.set(0, value);
             }
             Some(Vms::WriteUnq) => {
+                self.look_back();
                 let value = self.get(16);
                 self.b.ins().store(STATE, value, self.cpu, offset);
             }

@@ -11,6 +11,7 @@ use crate::divide::{Division, LINK};
 impl Translator<'_, '_> {
     /// All that a call of the routine does; BSR's own lowering goes on to the next instruction.
     pub(super) fn lower_division(&mut self, division: &Division) {
+        self.before_access(true);
         let (n, d) = (self.get(24), self.get(25));
         let low = self.low32(d);
         let zero = self.b.ins().icmp_imm_s(IntCC::Equal, if division.long { low } else { d }, 0);
@@ -23,7 +24,6 @@ impl Translator<'_, '_> {
             let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, sp, end);
             self.cold_if(outside, |t| t.stop_and_step());
         }
-        self.settle();
         if !self.mode.precise {
             // Where registers need not be exact, the pc of a fault is the routine's first store.
             self.attribute(division.entry + 4);
@@ -43,6 +43,7 @@ impl Translator<'_, '_> {
             self.store_in_frame(frame, 24, signed_n);
             self.store_in_frame(frame, 32, signed_d);
         }
+        self.look_back();
         self.attribute(self.pc);
 
         let magnitude = match (division.signed, division.long) {

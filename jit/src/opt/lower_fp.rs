@@ -290,6 +290,7 @@ impl Translator<'_, '_> {
     fn exact_or_trap(&mut self, insn: &Insn, traps: bool) -> Value {
         let Some(thunk) = runtime::fp_thunk(insn.op) else { return self.b.ins().f64const(0.0) };
         let (a, b) = (self.get_bits(insn.a), self.get_bits(insn.b));
+        self.leave_if_faulted();
         let qual = self.iconst(i64::from(insn.qual.0));
         let offset = offset_of!(Cpu, fpcr) as i32;
         let fpcr = self.b.ins().load(I64, STATE, self.cpu, offset);

@@ -25,6 +25,7 @@ impl Translator<'_, '_> {
 
     /// Ends its block.
     pub(super) fn lower_mt_fpcr(&mut self, insn: &Insn) {
+        self.look_back();
         let bits = self.get_bits(insn.a);
         let new = self.with_summary(bits);
         let old = self.b.ins().load(I64, STATE, self.cpu, FPCR);

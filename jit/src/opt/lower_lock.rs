@@ -46,6 +46,7 @@ impl Translator<'_, '_> {
         let neighbour = self.b.ins().bxor_imm_s(quadword, 8);
         let other = self.b.ins().atomic_load(I64, GUEST, neighbour);
         let value = self.b.ins().atomic_load(I64, GUEST, quadword);
+        self.look_back();
         self.b.ins().store(STATE, va, self.cpu, LOCK_ADDR);
         self.b.ins().store(STATE, value, self.cpu, LOCK_VALUE);
         self.b.ins().store(STATE, other, self.cpu, LOCK_OTHER);
@@ -84,7 +85,8 @@ impl Translator<'_, '_> {
             value
         };
         let found = self.b.ins().atomic_cas(GUEST, quadword, old, new);
-        // After the swap: if it faults, the lock is still there for the interpreter.
+        // If it has faulted, the lock is still there for the interpreter.
+        self.look_back();
         let free = self.iconst(LOCK_FREE as i64);
         self.b.ins().store(STATE, free, self.cpu, LOCK_ADDR);
         self.known.memory_changes();

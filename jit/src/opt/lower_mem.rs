@@ -1,6 +1,6 @@
 //! Loads and stores: window checks, widths, the S-format bit shuffle.
 
-use axp_emu::isa::{Insn, Opcode, SINK, ZERO};
+use axp_emu::isa::{Insn, Kind, Opcode, SINK, ZERO};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F32, F64, I8, I16, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -16,8 +16,12 @@ impl Translator<'_, '_> {
         if self.mode.translated() {
             return (self.translated_address(insn), 0);
         }
+        let kind = insn.op.kind();
+        self.before_access(!matches!(
+            kind,
+            Kind::Load | Kind::LoadUnaligned | Kind::Fload | Kind::LoadLocked
+        ));
         if insn.b == ZERO && !self.mode.strict {
-            self.settle();
             let va = self.iconst(i64::from(insn.imm));
             return (self.host(va), 0);
         }
@@ -33,7 +37,6 @@ impl Translator<'_, '_> {
         if self.mode.strict && !matches!(insn.op, Opcode::LdqU | Opcode::StqU) {
             self.check_alignment(insn, base);
         }
-        self.settle();
         (self.host(base), insn.imm)
     }
 
@@ -133,6 +136,7 @@ impl Translator<'_, '_> {
                 let at = self.quadword_address(insn);
                 let value = self.get(insn.a);
                 self.b.ins().store(GUEST, value, at, 0);
+                self.has_stored();
                 self.stored(insn, None);
             }
             Stf | Stg => self.interpret_one(insn),
@@ -151,6 +155,7 @@ impl Translator<'_, '_> {
                     _ => self.get(insn.a),
                 };
                 self.b.ins().store(GUEST, value, at, disp);
+                self.has_stored();
                 self.stored(insn, Some(value).filter(|_| matches!(insn.op, Stq | Stt)));
             }
         }

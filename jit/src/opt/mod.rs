@@ -24,6 +24,7 @@ mod lower_fpcr;
 mod lower_int;
 mod lower_lock;
 mod lower_mem;
+mod precise;
 mod regions;
 mod reuse;
 mod translated;
@@ -193,6 +194,7 @@ impl Opt {
                 continue;
             }
             vcpu.cpu.engine[word::MXCSR] = fpu::control(mode.unmasked);
+            vcpu.cpu.engine[word::SKIPS] = u64::from(mode.precise);
             vcpu.cpu.engine[word::BASE] = vcpu.mem.host_base();
             let cpu = &raw mut *vcpu.cpu;
             fault::enter(
@@ -239,17 +241,7 @@ impl Opt {
                         return exit;
                     }
                 }
-                Some(ExitKind::HostFault) => {
-                    let fault = self.regions.find_fault(vcpu, mode);
-                    if !mode.precise {
-                        return fault;
-                    }
-                    // With exact registers the interpreter says exactly what is wrong, or
-                    // succeeds if another thread has mapped the page meanwhile.
-                    if let Err(exit) = self.regions.step(vcpu) {
-                        return exit;
-                    }
-                }
+                Some(ExitKind::HostFault) => return self.regions.find_fault(vcpu, mode),
                 Some(ExitKind::Link | ExitKind::Hot) | None => {
                     unreachable!("regions stop with a reason of theirs")
                 }

@@ -441,8 +441,8 @@ impl Regions {
         dropped
     }
 
-    /// Goes back to the instruction whose host access failed in a region, and says what the host
-    /// knows of the fault. The host does not always tell the address, nor where the datum starts.
+    /// Goes back to the instruction whose host access failed in a region that is not precise, and says what
+    /// the host knows of the fault. The host does not always tell the address, nor where the datum starts.
     pub fn find_fault(&self, vcpu: &mut Vcpu, mode: Mode) -> Exit {
         let rip = vcpu.cpu.engine[word::FAULT_RIP];
         let at = self.all.partition_point(|r| r.code.end <= rip);
@@ -465,7 +465,6 @@ impl Regions {
         // own; the host says so by naming that page's start.
         let merged = region.and_then(|r| r.merged.iter().find(|m| m.0 == vcpu.cpu.pc));
         if let Some(&(_, other)) = merged
-            && !mode.precise
             && va.is_multiple_of(PAGE_SIZE)
             && va.checked_sub(1).is_some_and(|before| vcpu.mem.region_at(before).is_some())
         {

@@ -82,6 +82,18 @@ pub(super) fn dominators(region: &Region) -> Vec<Option<(usize, bool)>> {
     idom.iter().enumerate().map(|(b, d)| d.filter(|&d| d < b).map(|d| (d, only(b, d)))).collect()
 }
 
+/// For each block, the one that all ways to it come from, if it is one.
+pub(super) fn only_predecessors(region: &Region) -> Vec<Option<usize>> {
+    let mut preds = vec![Vec::new(); region.blocks.len()];
+    // Whoever enters the region comes to the first block.
+    preds[0].push(usize::MAX);
+    for (i, block) in region.blocks.iter().enumerate() {
+        block.successors().for_each(|s| preds[s].push(i));
+    }
+    let only = |p: Vec<usize>| p.first().copied().filter(|&f| p.len() == 1 && f != usize::MAX);
+    preds.into_iter().map(only).collect()
+}
+
 impl Translator<'_, '_> {
     /// A value with a constant added.
     pub(super) fn add_constant(&mut self, base: Value, disp: i64) -> Value {
