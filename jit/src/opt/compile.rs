@@ -16,6 +16,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
 use super::emit::{self, Linker, Mode, Translator};
 use super::keep::keep_alive;
+use super::products;
 use crate::analysis::Facts;
 use crate::code::ArenaError;
 use crate::fpu::Site;
@@ -143,6 +144,7 @@ impl Compiler {
         if let Some(pc) = missing {
             return Err(CompileError::Slot(pc));
         }
+        products::multiply_wide(&mut self.context.func);
         let mut isa = &self.isa;
         if in_order {
             isa = &self.in_order;

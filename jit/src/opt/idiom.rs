@@ -141,6 +141,20 @@ impl Translator<'_, '_> {
         Some(self.b.ins().isplit(wide).1)
     }
 
+    /// A bit field that ends where the low longword does, as a rotate has it for one of its parts: a shift
+    /// of the longword, without a mask.
+    pub(super) fn top_field(&mut self, value: Value, mask: Value) -> Option<Value> {
+        let mask = self.constant(mask).filter(|mask| mask & mask.wrapping_add(1) == 0)?;
+        let (opcode, of, start) = self.shift(value)?;
+        let ends = start + i64::from(mask.count_ones()) == 32 && (1..32).contains(&start);
+        if opcode != Opcode::Ushr || !ends {
+            return None;
+        }
+        let low = self.low32(of);
+        let field = self.b.ins().ushr_imm_u(low, start);
+        Some(self.b.ins().uextend(I64, field))
+    }
+
     fn shift(&self, value: Value) -> Option<(Opcode, Value, i64)> {
         for opcode in [Opcode::Ishl, Opcode::Ushr] {
             if let Some([x, by]) = self.binary(value, opcode) {

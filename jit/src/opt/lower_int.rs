@@ -99,7 +99,10 @@ impl Translator<'_, '_> {
             }
             Mulq => self.b.ins().imul(a, b),
             Umulh => self.b.ins().umulhi(a, b),
-            And => self.b.ins().band(a, b),
+            And => match self.top_field(a, b) {
+                Some(field) => field,
+                None => self.b.ins().band(a, b),
+            },
             Bic => self.b.ins().band_not(a, b),
             Bis => self.b.ins().bor(a, b),
             Ornot => self.b.ins().bor_not(a, b),

@@ -25,6 +25,7 @@ mod lower_int;
 mod lower_lock;
 mod lower_mem;
 mod precise;
+mod products;
 mod regions;
 mod reuse;
 mod translated;
