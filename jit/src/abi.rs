@@ -54,6 +54,8 @@ pub mod word {
     pub const RESULT: usize = 14;
     /// Where a region goes that ends in CALL_PAL, with the function code as second argument.
     pub const PAL: usize = 24;
+    /// Not zero: no other thread writes the guest's memory.
+    pub const ALONE: usize = 15;
     /// PROBEs that compiled code has left out.
     pub const ELIDED: usize = 25;
     /// An access of a region has faulted and was skipped: [`STORE`](crate::fault::STORE) or another.

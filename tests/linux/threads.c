@@ -6,6 +6,8 @@
 #include <semaphore.h>
 #include <errno.h>
 #include <time.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cv = PTHREAD_COND_INITIALIZER;
 static long n, a;
@@ -32,8 +34,25 @@ static void*dead(void*x) {
 static void*sleeper(void*x) {
     for (; ; )pause();
 }
+// Adds with LDQ_L and STQ_C: code that is hot while nobody else can write, and then not.
+__attribute__((noinline)) static void add(long*at, int times) {
+    for (int i = 0; i<times; i++)__sync_fetch_and_add(at, 1);
+}
+static void processes(void) {
+    long*sum = mmap(0, 8192, PROT_READ|PROT_WRITE, MAP_SHARED|MAP_ANONYMOUS, -1, 0);
+    pid_t child = fork();
+    add(sum, 300000);
+    if (!child)_exit(0);
+    waitpid(child, 0, 0);
+    printf("shared %ld\n", *sum);
+}
 int main() {
     pthread_t t[8];
+    long own = 0;
+    add(&own, 50000);
+    printf("own %ld\n", own);
+    fflush(stdout);
+    processes();
     for (long i = 0; i<8; i++)pthread_create(&t[i], 0, f, (void*)i);
     pthread_mutex_lock(&m);
     while (ready<8)pthread_cond_wait(&cv, &m);

@@ -340,8 +340,9 @@ impl Linux {
         let image = stack::build(&mem, stack_top, options.model, &argv, &envp, &facts)?;
 
         let mut vcpu = Vcpu::new(mem.clone(), options.model);
-        // A new program has no handlers.
+        // A new program has no handlers and one thread.
         vcpu.observed = false;
+        mem.set_alone(true);
         vcpu.cpu.pc = linker.as_ref().map_or(program.entry, |l| l.entry);
         vcpu.cpu.r[30] = image.sp;
 

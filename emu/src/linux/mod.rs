@@ -317,7 +317,8 @@ impl Palcode for Linux {
         let Some(row) = table::row(vcpu.cpu.r[0]).filter(|row| row.goes_on()) else {
             return Answer::Leave;
         };
-        let compiled_for = |vcpu: &Vcpu| (vcpu.mem.exec_epoch(), vcpu.cpu.fpcr);
+        let compiled_for =
+            |vcpu: &Vcpu| (vcpu.mem.exec_epoch(), vcpu.mem.is_alone(), vcpu.cpu.fpcr);
         let before = compiled_for(vcpu);
         self.perform(vcpu, row);
         if self.is_quiet() && self.policies_stand(vcpu) && compiled_for(vcpu) == before {

@@ -193,6 +193,7 @@ pub fn clone(c: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let Some(runner) = c.linux.process.runner.clone() else { return Err(Errno::ENOSYS) };
+    c.vcpu.mem.set_alone(false);
     let vcpu = child_vcpu(c.vcpu, flags, stack, tls);
     let mut task = Task::new(0, c.linux.task.mask, false);
     task.swcr = c.linux.task.swcr;

@@ -170,8 +170,9 @@ impl AddressSpace {
     }
 
     fn from_window(window: UserWindow) -> Self {
-        let journal = Default::default();
-        AddressSpace { base: window.base, limit: WINDOW_SIZE, window, system: None, journal }
+        let (journal, alone) = Default::default();
+        let base = window.base;
+        AddressSpace { base, limit: WINDOW_SIZE, window, system: None, journal, alone }
     }
 
     /// Makes a mapping; gives its address.
@@ -180,6 +181,9 @@ impl AddressSpace {
             return Err(MapError::Invalid);
         }
         let len = round_up(req.len).ok_or(MapError::NoMemory)?;
+        if req.shared {
+            self.set_alone(false);
+        }
         if let Backing::File { offset, .. } = req.backing {
             if offset % PAGE_SIZE != 0 {
                 return Err(MapError::Invalid);

@@ -48,6 +48,8 @@ pub use system::{ProbeStrategy, ProbeWay, SystemMap, Translation, pte};
 pub use tb::{TB_ADDEND, TB_BANK, TB_ENTRIES, TB_ENTRY_SHIFT, TB_LOAD, TB_STORE};
 pub use user::WindowKind;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use user::{Map, UserWindow};
 
 /// The memory of one guest process.
@@ -63,6 +65,8 @@ pub struct AddressSpace {
     /// Translated memory of a processor of the privileged machine.
     system: Option<Box<SystemMap>>,
     journal: journal::Journal,
+    /// Nobody but one thread of this process writes it.
+    alone: AtomicBool,
 }
 
 macro_rules! accessors {
@@ -163,7 +167,20 @@ impl AddressSpace {
     pub fn for_machine(physical: std::sync::Arc<Physical>) -> Result<Self, WindowError> {
         let window = UserWindow::absent()?;
         let system = Some(Box::new(SystemMap::new(physical)));
-        Ok(AddressSpace { base: 0, limit: 0, window, system, journal: Default::default() })
+        let (journal, alone) = Default::default();
+        Ok(AddressSpace { base: 0, limit: 0, window, system, journal, alone })
+    }
+
+    /// Whether one thread alone writes this memory, so that it need not be locked against others. Whoever
+    /// starts a second one says so before.
+    #[inline]
+    pub fn is_alone(&self) -> bool {
+        self.alone.load(Ordering::Acquire)
+    }
+
+    /// Says whether one thread alone writes this memory; a mapping that is shared ends that, too.
+    pub fn set_alone(&self, alone: bool) {
+        self.alone.store(alone, Ordering::Release);
     }
 
     /// Translated memory, where this is a processor of the privileged machine.

@@ -489,6 +489,7 @@ impl Baseline {
         let mode = self.spaces[space].0;
         vcpu.cpu.engine[word::MXCSR] = fpu::control(mode.unmasked);
         vcpu.cpu.engine[word::SKIPS] = u64::from(mode.precise);
+        vcpu.cpu.engine[word::ALONE] = u64::from(vcpu.mem.is_alone());
         let cpu = &raw mut *vcpu.cpu;
         let own = Zone::with_unwind(self.arena.range(), self.stubs.unwind);
         match &self.regions {

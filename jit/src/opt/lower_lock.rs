@@ -7,9 +7,10 @@ use axp_emu::cpu::{Cpu, LOCK_FREE};
 use axp_emu::isa::{Insn, Opcode, SINK, ZERO};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Value};
 
 use super::emit::{GUEST, STATE, Translator};
+use crate::abi::word;
 
 const LOCK_ADDR: i32 = offset_of!(Cpu, lock_addr) as i32;
 const LOCK_VALUE: i32 = offset_of!(Cpu, lock_value) as i32;
@@ -84,7 +85,7 @@ impl Translator<'_, '_> {
         } else {
             value
         };
-        let found = self.b.ins().atomic_cas(GUEST, quadword, old, new);
+        let found = self.swap(quadword, old, new);
         // If it has faulted, the lock is still there for the interpreter.
         self.look_back();
         let free = self.iconst(LOCK_FREE as i64);
@@ -93,6 +94,35 @@ impl Translator<'_, '_> {
         let stored = self.b.ins().icmp(IntCC::Equal, found, old);
         let flag = self.b.ins().uextend(I64, stored);
         self.set(insn.c, flag);
+    }
+
+    /// Stores `new` where `old` is still found; gives what was found. Where no other thread can come between
+    /// the load and the store, the host's lock is left out.
+    fn swap(&mut self, at: Value, old: Value, new: Value) -> Value {
+        if self.mode.precise {
+            // One access, which faults as a store.
+            return self.b.ins().atomic_cas(GUEST, at, old, new);
+        }
+        let [locked, plain, store, join] = [(); 4].map(|()| self.new_block());
+        let result = self.b.append_block_param(join, I64);
+        let alone = self.load_word(word::ALONE);
+        self.b.ins().brif(alone, plain, &[], locked, &[]);
+        self.b.seal_block(locked);
+        self.b.seal_block(plain);
+        self.b.switch_to_block(locked);
+        let found = self.b.ins().atomic_cas(GUEST, at, old, new);
+        self.b.ins().jump(join, &[BlockArg::Value(found)]);
+        self.b.switch_to_block(plain);
+        let found = self.b.ins().load(I64, GUEST, at, 0);
+        let same = self.b.ins().icmp(IntCC::Equal, found, old);
+        self.b.ins().brif(same, store, &[], join, &[BlockArg::Value(found)]);
+        self.b.seal_block(store);
+        self.b.switch_to_block(store);
+        self.b.ins().store(GUEST, new, at, 0);
+        self.b.ins().jump(join, &[BlockArg::Value(found)]);
+        self.b.seal_block(join);
+        self.b.switch_to_block(join);
+        result
     }
 
     /// How far a longword lies above the start of its quadword, in bits.

@@ -196,6 +196,7 @@ impl Opt {
             }
             vcpu.cpu.engine[word::MXCSR] = fpu::control(mode.unmasked);
             vcpu.cpu.engine[word::SKIPS] = u64::from(mode.precise);
+            vcpu.cpu.engine[word::ALONE] = u64::from(vcpu.mem.is_alone());
             vcpu.cpu.engine[word::BASE] = vcpu.mem.host_base();
             let cpu = &raw mut *vcpu.cpu;
             fault::enter(
