@@ -16,7 +16,7 @@ use super::lazy::Waiting;
 use super::lower_fp_direct::Fused;
 use super::precise::{Group, Tail};
 use super::reuse::{Known, only_predecessors};
-use super::translated::Proof;
+use super::translated::{Page, Proof};
 use crate::abi::{self, ARGS, ExitKind, RESULTS, int_offset, word, word_offset};
 use crate::analysis::{Bounds, Facts};
 use crate::fields::Action;
@@ -133,6 +133,8 @@ pub struct Translator<'a, 'f> {
     pub(super) in_order: bool,
     /// A compare that the branch at the block's end will emit.
     pub(super) fused: Option<Fused>,
+    /// Pages that accesses of this block lie in.
+    pub(super) pages: Vec<Page>,
     /// PROBEs on the way to the current point, and those at the end of each block.
     pub(super) proofs: Vec<Proof>,
     proofs_out: Vec<Vec<Proof>>,
@@ -238,6 +240,7 @@ impl<'a, 'f> Translator<'a, 'f> {
             tail: None,
             in_order,
             fused: None,
+            pages: Vec::new(),
             proofs: Vec::new(),
             proofs_out: vec![Vec::new(); region.blocks.len()],
             only_pred: only_predecessors(region),
@@ -303,6 +306,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         let before = self.only_pred[i].map(|p| self.proofs_out[p].clone());
         self.proofs = before.unwrap_or_default();
         self.data.clear();
+        self.pages.clear();
         self.waiting.clear();
         self.pc = block.pc;
         self.b.set_srcloc(srcloc(self.region, block.pc));

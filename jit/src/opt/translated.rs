@@ -3,7 +3,7 @@
 //! The base that other code adds to an address is here the address of the current mode's bank, which
 //! cannot change while a region runs: whatever changes mode or address space leaves it.
 
-use axp_emu::isa::{Insn, Kind, Opcode};
+use axp_emu::isa::{Insn, Kind, Opcode, ZERO};
 use axp_emu::mem::{PAGE_SIZE, TB_ADDEND, TB_BANK, TB_ENTRIES, TB_ENTRY_SHIFT, TB_LOAD, TB_STORE};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -11,6 +11,7 @@ use cranelift_codegen::ir::{self, InstBuilder, InstructionData, Value, ValueDef}
 
 use super::emit::{GUEST, Translator};
 use crate::abi::word;
+use crate::region;
 use crate::runtime;
 
 /// Bytes of the datum that an instruction accesses.
@@ -21,6 +22,51 @@ fn access_size(op: Opcode) -> i64 {
         Ldwu | Stw => 2,
         Ldl | Stl | Lds | Sts => 4,
         _ => 8,
+    }
+}
+
+/// Farthest distance from an access of one that relies on it.
+const NEAR: i64 = PAGE_SIZE as i64 / 2;
+
+/// How memory is accessed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Datum {
+    /// Bytes; the address is a multiple of that.
+    size: i64,
+    store: bool,
+}
+
+impl Datum {
+    fn of(insn: &Insn) -> Datum {
+        let store = matches!(insn.op.kind(), Kind::Store | Kind::StoreUnaligned | Kind::Fstore);
+        Datum { size: access_size(insn.op), store }
+    }
+
+    /// Whether another one, at a distance, is aligned and permitted if this one is.
+    fn covers(self, other: Datum, distance: i64) -> bool {
+        self.store == other.store && other.size <= self.size && distance % other.size == 0
+    }
+}
+
+/// Addresses in one page, one of which has been looked up.
+#[derive(Clone, Debug)]
+pub struct Page {
+    root: Value,
+    /// Distances from the root: of that one, and of the first byte and the end.
+    at: i64,
+    first: i64,
+    end: i64,
+    datum: Datum,
+    /// What to add for the host's address; 0 if they do not lie in one page after all.
+    addend: Value,
+}
+
+impl Page {
+    fn holds(&self, root: Value, at: i64, datum: Datum) -> bool {
+        root == self.root
+            && self.first <= at
+            && at.checked_add(datum.size).is_some_and(|end| end <= self.end)
+            && self.datum.covers(datum, at.wrapping_sub(self.at))
     }
 }
 
@@ -44,30 +90,91 @@ impl Translator<'_, '_> {
 
     /// Host address of an access.
     pub(super) fn translated_address(&mut self, insn: &Insn) -> Value {
-        let store = matches!(insn.op.kind(), Kind::Store | Kind::StoreUnaligned | Kind::Fstore);
-        let size = access_size(insn.op);
         let base = self.get(insn.b);
-        let mut va = self.b.ins().iadd_imm_s(base, i64::from(insn.imm));
-        if matches!(insn.op, Opcode::LdqU | Opcode::StqU) {
-            va = self.b.ins().band_imm_s(va, -8);
+        let (root, distance) = self.sum_of(base);
+        let at = distance.wrapping_add(i64::from(insn.imm));
+        let datum = Datum::of(insn);
+        let known = self.pages.iter().find(|page| page.holds(root, at, datum));
+        if let Some(&Page { addend, .. }) = known {
+            let unknown = self.b.ins().icmp_imm_s(IntCC::Equal, addend, 0);
+            let va = self.access_va(insn, base);
+            let addend = self.cold_value(unknown, addend, I64, |t| t.addend(datum, va));
+            return self.b.ins().iadd(va, addend);
         }
+        let va = self.access_va(insn, base);
         // Two results at once are no node of Cranelift's e-graph, and no code: index and tag are made
         // where they are used. Hoisted out of loops and shared between blocks, as they would be
         // otherwise, those of every address of a region compete for its registers.
         let pair = self.b.ins().iconcat(va, va);
         let va = self.b.ins().isplit(pair).0;
+        let addend = self.addend(datum, va);
+        let aligned = !matches!(insn.op, Opcode::LdqU | Opcode::StqU);
+        if aligned && let Some((first, end)) = self.span_ahead(insn, datum) {
+            let start = self.b.ins().iadd_imm_s(va, first);
+            let start = self.b.ins().band_imm_s(start, PAGE_SIZE as i64 - 1);
+            let most = PAGE_SIZE as i64 - (end - first);
+            let crosses = self.b.ins().icmp_imm_s(IntCC::UnsignedGreaterThan, start, most);
+            let none = self.iconst(0);
+            let addend = self.b.ins().select(crosses, none, addend);
+            let (first, end) = (at.wrapping_add(first), at.wrapping_add(end));
+            self.pages.push(Page { root, at, first, end, datum, addend });
+        }
+        self.b.ins().iadd(va, addend)
+    }
+
+    /// Guest address of an access.
+    fn access_va(&mut self, insn: &Insn, base: Value) -> Value {
+        let va = self.b.ins().iadd_imm_s(base, i64::from(insn.imm));
+        match insn.op {
+            Opcode::LdqU | Opcode::StqU => self.b.ins().band_imm_s(va, -8),
+            _ => va,
+        }
+    }
+
+    /// What is to be added to the guest address of a datum, from the translation buffer.
+    fn addend(&mut self, datum: Datum, va: Value) -> Value {
+        let Datum { size, store } = datum;
         let bank = self.host_base();
         let entry = self.tb_entry(bank, va);
         let misses = self.tb_misses(entry, va, size, store);
         let addend = self.b.ins().load(I64, GUEST, entry, TB_ADDEND);
-        let addend = self.cold_value(misses, addend, I64, |t| {
+        self.cold_value(misses, addend, I64, |t| {
             let (size, store) = (t.iconst(size), t.iconst(i64::from(store)));
             let fill = runtime::fill as *const () as u64;
             let [addend, failed] = t.call_host(fill, [t.cpu, va, size, store]);
             t.cold_if(failed, |t| t.stop_and_step());
             addend
-        });
-        self.b.ins().iadd(va, addend)
+        })
+    }
+
+    /// The bytes, as distances from an access, of those that follow it in its block with the same base and
+    /// need no look of their own if they lie in the same page.
+    fn span_ahead(&self, insn: &Insn, datum: Datum) -> Option<(i64, i64)> {
+        if insn.b >= ZERO {
+            return None;
+        }
+        let insns = &self.region.blocks[self.current].insns;
+        let rest = &insns[insns.len() - self.after - 1..];
+        let (mut first, mut end) = (0, datum.size);
+        let mut followers = 0;
+        let mut moved = 0;
+        for (n, next) in rest.iter().enumerate() {
+            let distance = moved + i64::from(next.imm) - i64::from(insn.imm);
+            let follows = n > 0 && super::is_access(next) && next.b == insn.b;
+            let other = Datum::of(next);
+            if follows && datum.covers(other, distance) && distance.abs() < NEAR {
+                followers += 1;
+                (first, end) = (first.min(distance), end.max(distance + other.size));
+            }
+            if region::writes(next).int & 1 << insn.b != 0 {
+                let steps = next.op == Opcode::Lda && next.b == insn.b;
+                if !steps {
+                    break;
+                }
+                moved += i64::from(next.imm);
+            }
+        }
+        (followers > 0).then_some((first, end))
     }
 
     /// PROBER and PROBEW. Both bytes are looked up in the bank of the mode that is asked for; what the
