@@ -699,6 +699,75 @@ fn the_translation_buffer_forgets_what_it_is_told_to() {
     }
 }
 
+/// Accesses with one base whose pages are apart in memory, or of which the second is not to be had.
+#[test]
+fn accesses_of_a_block_may_lie_in_two_pages() {
+    const FIRST: u64 = 0x20_0000;
+    const SECOND: u64 = FIRST + PAGE;
+    let program = |start: u64, rounds: u64| {
+        format!(
+            "li r16, {start}
+             li r12, {rounds}
+            again:
+             stq r16, 0(r16)
+             stq r12, 8(r16)
+             stl r12, 20(r16)
+             stq r16, 24(r16)
+             ldq r1, 0(r16)
+             ldq r2, 8(r16)
+             ldl r3, 20(r16)
+             ldbu r4, 25(r16)
+             ldq r5, -8(r16)
+             lda r16, 8(r16)
+             ldq r6, 16(r16)
+             addq r1, r2, r1
+             addq r3, r4, r3
+             addq r5, r6, r5
+             addq r17, r1, r17
+             addq r17, r3, r17
+             addq r17, r5, r17
+             subq r12, 1, r12
+             bgt r12, again
+             out r17
+             pal halt"
+        )
+    };
+    let rig = |second: u64| {
+        // The later page comes first.
+        Rig::new(0, &program(SECOND - 64, 16))
+            .pte(FIRST, Rig::entry(DATA + PAGE, pte::V | ALL_RIGHTS))
+            .pte(SECOND, Rig::entry(DATA, second))
+    };
+    let mut memory = vec![0; 2 * PAGE as usize];
+    let mut sum = 0u64;
+    for round in 0..16 {
+        let (base, left) = (SECOND - 64 + 8 * round, 16 - round);
+        let at = (base - FIRST) as usize;
+        let mut put = |at: usize, bytes: &[u8]| memory[at..at + bytes.len()].copy_from_slice(bytes);
+        put(at, &base.to_le_bytes());
+        put(at + 8, &left.to_le_bytes());
+        put(at + 20, &(left as u32).to_le_bytes());
+        put(at + 24, &base.to_le_bytes());
+        let quadword = |at: usize| u64::from_le_bytes(memory[at..at + 8].try_into().unwrap());
+        let read = [quadword(at), left, left, memory[at + 25].into(), quadword(at - 8), base];
+        sum = read.into_iter().fold(sum, u64::wrapping_add);
+    }
+    assert_eq!(rig(pte::V | ALL_RIGHTS).results(), [sum]);
+
+    let tell = "
+        out r4
+        out r5
+        ldq r2, 48(sp)
+        out r2
+        pal halt";
+    // The store at 24 is the first to come to the second page; the instructions are two and two, and one each.
+    let write = 1 << 63;
+    for (bits, vector) in [(pte::V | 0x0f00, 0x080), (0xff00, 0x090)] {
+        let got = rig(bits).handler(vector, 0x1_2000, tell).results();
+        assert_eq!(got, [SECOND, write, CODE + 4 * 7], "{bits:#x}");
+    }
+}
+
 /// Two contexts with page tables of their own that share an address: data and code.
 #[test]
 fn address_spaces_do_not_mix() {
