@@ -10,9 +10,9 @@ use axp_emu::mem::AddressSpace;
 use axp_jit::profile::HostCode;
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter};
 
-use super::report::{Time, percent};
+use super::report::{Pieces, Time, percent};
 use super::stack::word;
-use super::{Frame, Tier, mode_name};
+use super::{Frame, mode_name};
 use crate::symbols::Symbols;
 
 /// Where basic blocks of a function begin.
@@ -42,16 +42,27 @@ const HOST_LINES: usize = 8;
 /// The longest function that is cut into blocks.
 const LONG: u64 = 1 << 16;
 
+/// What is known of the time of instructions.
+#[derive(Clone, Copy)]
+pub struct Times<'a> {
+    /// By tier.
+    pub pcs: &'a BTreeMap<Frame, Time>,
+    /// By translation.
+    pub pieces: &'a Pieces,
+    /// All of it.
+    pub total: u64,
+}
+
 /// Writes the `count` hottest blocks.
 pub fn write(
     out: &mut dyn Write,
-    pcs: &BTreeMap<Frame, Time>,
+    times: Times<'_>,
     symbols: &Symbols,
     mem: &AddressSpace,
     code: &[Arc<HostCode>],
-    total: u64,
     count: usize,
 ) -> io::Result<()> {
+    let Times { pcs, total, .. } = times;
     let mut heads: HashMap<u64, BTreeSet<u64>> = HashMap::new();
     let mut blocks: BTreeMap<(u64, u64, Option<Mode>), u64> = BTreeMap::new();
     for (&Frame { pc, mode }, time) in pcs {
@@ -72,7 +83,7 @@ pub fn write(
         let tag = mode.map(|_| format!(" [{}]", mode_name(mode))).unwrap_or_default();
         let name = symbols.describe(from);
         writeln!(out, "\n{} %  {from:x}  {name}{tag}", percent(time, total))?;
-        let host = host_code(code, pcs, from, to, mode);
+        let host = host_code(code, times.pieces, from, to, mode);
         for pc in (from..to).step_by(4).take(200) {
             let share =
                 pcs.get(&Frame { pc, mode }).map(|t| percent(t.total(), total)).unwrap_or_default();
@@ -108,24 +119,26 @@ fn text(word: u32, pc: u64, mode: Option<Mode>) -> String {
     }
 }
 
-/// Host code of the guest instructions in a range: the best tier's, in the unit that has most of it.
+/// Host code of the guest instructions in a range: of several translations the one that took most time.
 fn host_code(
     code: &[Arc<HostCode>],
-    pcs: &BTreeMap<Frame, Time>,
+    pieces: &Pieces,
     from: u64,
     to: u64,
     mode: Option<Mode>,
 ) -> HashMap<u64, Vec<String>> {
-    let first = |pc| Frame { pc, mode: None };
-    let own = || pcs.range(first(from)..first(to)).filter(|(frame, _)| frame.mode == mode);
-    let opt: u64 = own().map(|(_, t)| t.tiers[Tier::Opt as usize]).sum();
-    let baseline: u64 = own().map(|(_, t)| t.tiers[Tier::Baseline as usize]).sum();
-    let tier = if opt >= baseline { "opt" } else { "baseline" };
-    let inside = |c: &HostCode| c.marks.iter().filter(|m| (from..to).contains(&m.1)).count();
-    let fits = |c: &&Arc<HostCode>| c.tier == tier && c.mode == mode;
-    let best = code.iter().filter(fits).max_by_key(|c| inside(c));
+    let first = |pc| (Frame { pc, mode: None }, 0);
+    let mut spent: HashMap<u64, u64> = HashMap::new();
+    for ((frame, start), time) in pieces.range(first(from)..first(to)) {
+        if frame.mode == mode && *start != 0 {
+            *spent.entry(*start).or_default() += time;
+        }
+    }
+    let time = |c: &HostCode| spent.get(&c.start).copied().unwrap_or(0);
+    let inside = |c: &HostCode| c.marks.iter().any(|m| (from..to).contains(&m.1));
+    let best = code.iter().filter(|c| time(c) > 0 && c.mode == mode && inside(c));
     let mut lines: HashMap<u64, Vec<String>> = HashMap::new();
-    let Some(best) = best.filter(|c| opt + baseline > 0 && inside(c) > 0) else { return lines };
+    let Some(best) = best.max_by_key(|c| time(c)) else { return lines };
     let mut decoder = Decoder::with_ip(64, &best.bytes, best.start, DecoderOptions::NONE);
     let mut formatter = IntelFormatter::new();
     formatter.options_mut().set_space_after_operand_separator(true);

@@ -200,7 +200,8 @@ impl Collector<'_> {
             let event = if tier == Tier::System { S::reason(exit) } else { "" };
             let stack = stack::under(frame, &callers, symbols).into_boxed_slice();
             let at = tick.at.saturating_sub(begun);
-            samples.push(Sample { at, weight, tier, event, stack });
+            let code = code.map_or(0, |code| code.start);
+            samples.push(Sample { at, weight, tier, code, event, stack });
         });
     }
 

@@ -67,6 +67,8 @@ pub struct Sample {
     pub weight: u64,
     /// What executed.
     pub tier: Tier,
+    /// Host address at which the translation begins that executed; 0 if none did.
+    pub code: u64,
     /// What a sample of [`Tier::System`] carried out.
     pub event: &'static str,
     /// Innermost first; callers by the instruction that called.

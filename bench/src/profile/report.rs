@@ -21,6 +21,9 @@ pub struct Sizes {
     pub blocks: usize,
 }
 
+/// Time by guest instruction and the translation of it that executed, by where that begins.
+pub(super) type Pieces = BTreeMap<(Frame, u64), u64>;
+
 /// Time of one function or block, by tier.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Time {
@@ -55,12 +58,14 @@ pub fn write(
     let mut functions: HashMap<Function, (Time, u64)> = HashMap::new();
     let mut all = Time::default();
     let mut pcs: BTreeMap<Frame, Time> = BTreeMap::new();
+    let mut pieces = Pieces::new();
     for sample in profile.samples() {
         all.add(sample.tier, sample.weight);
         let Some(&frame) = sample.stack.first() else { continue };
         functions.entry(function(symbols, frame)).or_default().0.add(sample.tier, sample.weight);
         if matches!(sample.tier, Tier::Opt | Tier::Baseline | Tier::Interpreter) {
             pcs.entry(frame).or_default().add(sample.tier, sample.weight);
+            *pieces.entry((frame, sample.code)).or_default() += sample.weight;
         }
         // With callees: once for each function that is on the stack.
         let on_stack: BTreeSet<_> =
@@ -105,7 +110,8 @@ pub fn write(
     align(&mut table, 7);
     writeln!(out, "\n{table}")?;
     stops(out, profile)?;
-    blocks::write(out, &pcs, symbols, mem, code, total, sizes.blocks)
+    let times = blocks::Times { pcs: &pcs, pieces: &pieces, total };
+    blocks::write(out, times, symbols, mem, code, sizes.blocks)
 }
 
 /// Each mode's share; PALcode and the translator work in none.
