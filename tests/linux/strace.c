@@ -23,6 +23,8 @@ static void handler(int signal) { (void)signal; }
 
 int main(void)
 {
+    // The trace holds numbers: whatever files this program was handed are not to shift them.
+    for (int handed = 3; handed < 64; handed++) close(handed);
     int fd = open("data", O_CREAT | O_RDWR | O_TRUNC, 0600);
     struct iovec pieces[2] = { { "hello\n", 6 }, { "world", 5 } };
     writev(fd, pieces, 2);
