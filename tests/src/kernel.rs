@@ -16,7 +16,7 @@ const SOURCES: &str = "/usr/src/linux-source-6.1.tar.xz";
 const CROSS: &str = "alpha-linux-gnu-";
 
 /// The kernels by name; the configuration is `guest-programs/boot/NAME.config`.
-pub const KERNELS: [&str; 2] = ["minimal", "generic"];
+pub const KERNELS: [&str; 3] = ["minimal", "generic", "devices"];
 
 /// Where everything is built: `target/kernel`, with a folder for each kernel.
 pub fn folder() -> PathBuf {
@@ -38,7 +38,7 @@ pub struct Wish {
 pub fn build(wish: &Wish) -> Result<()> {
     ensure!(
         KERNELS.contains(&wish.kernel.as_str()),
-        "no kernel `{}`: minimal, generic",
+        "no kernel `{}`: minimal, generic, devices",
         wish.kernel
     );
     fs::create_dir_all(folder())?;

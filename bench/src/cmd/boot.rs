@@ -1,18 +1,20 @@
 //! `axplab boot`: a Linux kernel on the machine, with the terminal as its console.
 
+use std::ffi::OsStr;
 use std::io::Read;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use axp_emu::engine::{Engine, Outcome as Ended};
 use axp_emu::interp::CYCLES_PER_SECOND;
 use axp_emu::isa::CpuModel;
 use axp_emu::load;
 use axp_emu::machine::osf::Halt;
-use axp_emu::machine::platform::{Clipper, Guest, Settings};
+use axp_emu::machine::platform::{Clipper, Disk, Guest, Settings};
 use axp_emu::machine::{Console, HALTED};
 use axp_jit::auto::Tuning;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -51,6 +53,7 @@ pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
         initrd: &initrd,
         command_line: command_line.trim_end(),
         console: Console::File(output),
+        disks: args.disk.iter().map(|name| disk(name)).collect::<Result<_, _>>()?,
     };
     let mut machine = Guest::new(&kernel, settings)?;
     drop((bytes, initrd));
@@ -64,6 +67,16 @@ pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
         print_statistics(&machine, &*engine, start);
     }
     finish(&machine, outcome)
+}
+
+/// The disk of an option: a name, with `,ro` behind it or not.
+fn disk(name: &OsStr) -> anyhow::Result<Disk> {
+    let (name, read_only) = match name.as_bytes().strip_suffix(b",ro") {
+        Some(name) => (OsStr::from_bytes(name), true),
+        None => (name, false),
+    };
+    Disk::open(name.as_ref(), read_only)
+        .map_err(|error| anyhow!("cannot use the disk `{}`: {error}", name.display()))
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {

@@ -48,7 +48,7 @@ enum Chore {
     },
     /// Build a Linux kernel and the initial RAM disk of the tests into target/kernel.
     Kernel {
-        /// Which one: minimal or generic.
+        /// Which one: minimal, generic or devices.
         #[arg(default_value = "minimal")]
         kernel: String,
         /// The source: an archive or a folder, which is completed [default: Debian's linux-source-6.1].

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::thread;
 
-use super::{Clipper, hwrpb};
+use super::pci::MAX_FUNCTIONS;
+use super::{Clipper, Disk, hwrpb};
 use crate::cpu::Vcpu;
 use crate::engine::{Engine, Outcome};
 use crate::isa::CpuModel;
@@ -36,6 +37,8 @@ pub struct Settings<'a> {
     pub command_line: &'a str,
     /// Where the console's output goes.
     pub console: Console,
+    /// Disks, in order.
+    pub disks: Vec<Disk>,
 }
 
 /// Why a kernel cannot be started.
@@ -72,6 +75,9 @@ pub enum KernelError {
     /// The command line is too long.
     #[error("the command line has {0} characters; the kernel takes 255")]
     CommandLine(usize),
+    /// More disks than have room.
+    #[error("{0} devices; the machine has room for 8")]
+    Devices(usize),
 }
 
 /// A machine with a kernel in it.
@@ -92,9 +98,13 @@ impl Guest {
         if memory < LEAST {
             return Err(KernelError::Small(memory));
         }
+        if settings.disks.len() > MAX_FUNCTIONS {
+            return Err(KernelError::Devices(settings.disks.len()));
+        }
         let platform = Arc::new(Clipper::new(settings.console, 1));
         let mut physical = Physical::new(memory).map_err(|e| KernelError::Memory(e.to_string()))?;
         platform.attach(&mut physical);
+        platform.plug(&physical, settings.disks);
         let end = load(&physical, kernel)?;
         let parameters = (kernel.entry & KSEG_MASK).wrapping_sub(PARAMETERS);
         let initrd = place_initrd(&physical, end, settings.initrd)?;

@@ -8,23 +8,30 @@
 //!
 //! * `bus`: addresses to registers; `chips`: Cchip and Pchip
 //! * `pic`, `pit`, `rtc`, `uart`: ISA devices
+//! * `pci`: configuration space and the card in it; `windows`: its way to memory; `transport`: virtio over
+//!   PCI; `disk`: virtio-blk
 //! * `hwrpb`, `boot`: memory at the start; `console`: callbacks of the kernel
 
 mod boot;
 mod bus;
 mod chips;
 mod console;
+mod disk;
 mod hwrpb;
+mod pci;
 mod pic;
 mod pit;
 mod rtc;
+mod transport;
 mod uart;
+mod windows;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use boot::{Guest, KernelError, Settings};
+pub use disk::{Disk, DiskError};
 
 use super::Console;
 use crate::mem::{Doorbell, Physical};
@@ -75,6 +82,8 @@ struct State {
     rtc: rtc::Rtc,
     uart: uart::Uart,
     chips: chips::Chips,
+    /// Interrupts of functions on PCI, a bit for each.
+    wanted: u8,
     /// Clock ticks that each processor has not been interrupted for yet.
     owed: [u64; MAX_PROCESSORS],
     /// Accesses to addresses where nothing is.
@@ -93,6 +102,17 @@ impl State {
         self.chips.set_isa(self.pic.requests());
     }
 
+    /// Sets the request lines of so many functions on PCI, some of which share one.
+    fn route(&mut self, functions: usize) {
+        let lines = |wanted: u8| {
+            let functions = (0..functions).filter(|&i| wanted >> i & 1 != 0);
+            functions.fold(0, |lines, i| lines | pci::request_lines(i))
+        };
+        let on = lines(self.wanted);
+        self.chips.set_requests(lines(u8::MAX) & !on, false);
+        self.chips.set_requests(on, true);
+    }
+
     /// Whether there is something for a processor, at whatever level.
     fn pending(&self, processor: usize) -> bool {
         self.owed[processor] != 0 || self.chips.device(processor).is_some()
@@ -103,6 +123,8 @@ impl State {
 #[derive(Debug)]
 pub struct Clipper {
     lines: Vec<Line>,
+    /// Its functions' locks are taken before that of `state`.
+    pci: OnceLock<pci::Bus>,
     state: Mutex<State>,
     /// Told when there may be something to do for a thread that sleeps.
     changed: Condvar,
@@ -132,6 +154,7 @@ impl Clipper {
         let lines = (0..processors.clamp(1, MAX_PROCESSORS)).map(|_| Line::default()).collect();
         Clipper {
             lines,
+            pci: OnceLock::new(),
             state: Mutex::default(),
             changed: Condvar::new(),
             output: Mutex::new(console::Output::new(console)),
@@ -147,6 +170,35 @@ impl Clipper {
     /// Places its registers in a machine's physical address space.
     pub fn attach(self: &Arc<Self>, physical: &mut Physical) {
         physical.place(bus::IO, bus::IO_SIZE, self.clone());
+    }
+
+    /// Puts devices on PCI, once.
+    fn plug(&self, physical: &Physical, disks: Vec<Disk>) {
+        let windows = lock(&self.state).chips.windows();
+        let dma = windows::Dma::new(physical.ram(), windows);
+        let devices = disks.into_iter().map(|disk| Box::new(disk) as Box<dyn transport::Kind>);
+        let devices = devices.map(|kind| transport::Transport::new(kind, dma.clone()));
+        // A second call would find the card in place.
+        let _ = self.pci.set(pci::Bus::new(devices.collect()));
+    }
+
+    /// Works with a function on PCI, and passes its interrupt on.
+    fn with_function<T>(
+        &self,
+        index: usize,
+        work: impl FnOnce(&mut pci::Function) -> T,
+    ) -> Option<T> {
+        let bus = self.pci.get()?;
+        let result = bus.with(index, work, |level| {
+            let mut state = lock(&self.state);
+            let bit = 1 << index;
+            if (state.wanted & bit != 0) != level {
+                state.wanted ^= bit;
+                state.route(bus.len());
+                self.settle(&mut state);
+            }
+        });
+        Some(result)
     }
 
     fn line(&self, processor: u64) -> &Line {
