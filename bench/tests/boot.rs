@@ -2,7 +2,7 @@
 //! where no kernel was built (`cargo xtask kernel`, or `AXPLAB_KERNELS` names the folder).
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -132,5 +132,113 @@ fn what_cannot_be_started_is_refused_in_one_line() {
         let told = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!(out.status.code(), Some(2), "{more:?}: {told}");
         assert_eq!(told.lines().count(), 1, "{told}");
+    }
+}
+
+/// Boots the kernel with devices, with a disk and words for the first program.
+fn boot_disk(folder: &Path, disk: &Path, words: &str) -> Command {
+    let mut command = Command::new(AXPLAB);
+    command.args(["boot", "--append", &format!("console=ttyS0 lpj=1000000 {words}"), "--kernel"]);
+    command.arg(folder.join("devices/vmlinux")).arg("--initrd").arg(folder.join("initramfs.cpio"));
+    command.arg("--disk").arg(disk).stdin(Stdio::null());
+    command
+}
+
+/// The folder, if it has a kernel with devices and there are tools for file systems.
+fn disk_kernels() -> Option<PathBuf> {
+    let folder = kernels()?;
+    let tools = Command::new("mke2fs").arg("-V").output().is_ok();
+    let there = folder.join("devices/vmlinux").exists() && tools;
+    if !there {
+        eprintln!("skipped: needs mke2fs and the kernel of `cargo xtask kernel devices`");
+    }
+    there.then_some(folder)
+}
+
+fn image(path: &Path) {
+    fs::File::create(path).unwrap().set_len(16 << 20).unwrap();
+    let made = Command::new("mke2fs").args(["-q", "-F", "-t", "ext4"]).arg(path).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+}
+
+fn expect(out: &Output, line: &str) {
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert_eq!(out.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&out.stderr));
+    assert!(text.contains(line) && text.contains("init: all is well"), "no `{line}` in\n{text}");
+}
+
+#[test]
+fn a_disk_holds_what_was_written_and_its_file_system_is_clean() {
+    let Some(folder) = disk_kernels() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let disk = dir.path().join("disk");
+    image(&disk);
+    for line in ["init: the file is written", "init: the file is there from last time"] {
+        expect(&boot_disk(&folder, &disk, "files").output().unwrap(), line);
+        let check = Command::new("e2fsck").arg("-fn").arg(&disk).output().unwrap();
+        assert!(check.status.success(), "{check:?}");
+    }
+    let raw = boot_disk(&folder, &disk, "disk").output().unwrap();
+    expect(&raw, "init: the disk holds what was written");
+    let before = fs::read(&disk).unwrap();
+    let mut name = disk.clone().into_os_string();
+    name.push(",ro");
+    let read = boot_disk(&folder, Path::new(&name), "").output().unwrap();
+    expect(&read, "init: bytes read from /dev/vda: 65536");
+    assert!(fs::read(&disk).unwrap() == before);
+}
+
+#[test]
+fn a_killed_machine_loses_nothing_that_was_synced() {
+    let Some(folder) = disk_kernels() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let disk = dir.path().join("disk");
+    image(&disk);
+    let mut child = boot_disk(&folder, &disk, "log").stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let synced = lines.find(|line| line.contains("init: synced 40"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(synced.is_some(), "the guest never came so far");
+    let last =
+        lines.filter_map(|line| line.trim().strip_prefix("init: synced ")?.parse().ok()).last();
+    let last: u64 = last.unwrap_or(40);
+    // The journal is replayed, as after any power failure.
+    let check = Command::new("e2fsck").arg("-fy").arg(&disk).output().unwrap();
+    assert!(check.status.code().is_some_and(|code| code < 4), "{check:?}");
+    let dump = Command::new("debugfs").args(["-R", "cat /log"]).arg(&disk).output().unwrap();
+    let words: Vec<u64> =
+        dump.stdout.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().unwrap())).collect();
+    assert!(words.len() as u64 > last, "{} words, {last} was told", words.len());
+    assert!(words.iter().copied().eq(0..words.len() as u64));
+}
+
+#[test]
+fn an_image_that_cannot_be_used_is_refused_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, size: u64| {
+        let path = dir.path().join(name);
+        fs::File::create(&path).unwrap().set_len(size).unwrap();
+        path
+    };
+    let locked = write("locked", 1024);
+    let holder = fs::File::open(&locked).unwrap();
+    holder.lock().unwrap();
+    let cases = [
+        (dir.path().join("missing"), "No such file"),
+        (dir.path().to_owned(), "not a file or block device"),
+        (PathBuf::from("/dev/null"), "not a file or block device"),
+        (write("empty", 0), "0 bytes"),
+        (write("short", 511), "511 bytes"),
+        (write("odd", 1000), "1000 bytes"),
+        (locked, "in use by another axplab"),
+    ];
+    for (disk, say) in &cases {
+        let disk = disk.to_str().unwrap();
+        let out = boot(&["--kernel", "../guest-programs/prebuilt/none", "--disk", disk]);
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{disk}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(told.contains(say) && told.contains(disk), "{told}");
     }
 }

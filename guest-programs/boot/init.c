@@ -6,8 +6,10 @@
 typedef unsigned long u64;
 typedef long s64;
 
-enum { EXIT = 1, FORK = 2, READ = 3, WRITE = 4, GETXPID = 20, PIPE = 42, MMAP = 71, REBOOT = 311, NANOSLEEP = 340,
-       WAIT4 = 365 };
+enum { EXIT = 1, FORK = 2, READ = 3, WRITE = 4, CLOSE = 6, LSEEK = 19, GETXPID = 20, UMOUNT2 = 22, PIPE = 42,
+       OPEN = 45, MMAP = 71, FSYNC = 95, MKDIR = 136, MOUNT = 302, REBOOT = 311, NANOSLEEP = 340, WAIT4 = 365 };
+/* Flags of open. */
+enum { READ_ONLY = 0, READ_WRITE = 2, CREATE = 01000 };
 
 static s64 second; /* what a call returns in $20 */
 
@@ -136,8 +138,129 @@ static void echo(void)
     call(WRITE, 1, (s64)line, length, 0, 0, 0);
 }
 
-/* What the kernel does not know of its command line comes as arguments: `echo`, or `sleep` for three
-   seconds. */
+/* Says a text and a number. */
+static void say_number(const char *text, u64 number)
+{
+    char digits[24];
+    int at = sizeof digits;
+    digits[--at] = 0;
+    digits[--at] = '\n';
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number);
+    say(text);
+    say(digits + at);
+}
+
+static char buffer[65536] __attribute__((aligned(8)));
+
+static u64 mix(u64 x)
+{
+    x ^= x << 13;
+    x ^= x >> 7;
+    return x ^ x << 17;
+}
+
+static void fill(u64 seed)
+{
+    for (u64 i = 0; i < sizeof buffer / 8; i++)
+        ((u64 *)buffer)[i] = seed = mix(seed);
+}
+
+static void check_filled(u64 seed, const char *what)
+{
+    for (u64 i = 0; i < sizeof buffer / 8; i++)
+        check(((u64 *)buffer)[i] == (seed = mix(seed)), what);
+}
+
+/* Opens the disk, which is there only where the machine has one. */
+static s64 disk(s64 flags)
+{
+    call(MKDIR, (s64)"/dev", 0755, 0, 0, 0, 0);
+    call(MOUNT, (s64)"none", (s64)"/dev", (s64)"devtmpfs", 0, 0, 0);
+    return call(OPEN, (s64)"/dev/vda", flags, 0, 0, 0, 0);
+}
+
+/* The disk is read; nobody has asked for more. */
+static void look_at_disk(void)
+{
+    s64 file = disk(READ_ONLY);
+    if (file < 0)
+        return;
+    s64 length = call(READ, file, (s64)buffer, sizeof buffer, 0, 0, 0);
+    check(length > 0, "reading the disk");
+    say_number("init: bytes read from /dev/vda: ", length);
+    call(CLOSE, file, 0, 0, 0, 0, 0);
+}
+
+/* Writes the first 4 MB of the disk itself, and reads them with nothing in memory any more. */
+static void write_disk(void)
+{
+    enum { PIECES = 64, DROP = 0x1261 /* BLKFLSBUF */, IOCTL = 54 };
+    s64 file = disk(READ_WRITE);
+    check(file >= 0, "opening the disk");
+    for (u64 i = 0; i < PIECES; i++) {
+        fill(i + 1);
+        check(call(WRITE, file, (s64)buffer, sizeof buffer, 0, 0, 0) == sizeof buffer, "writing");
+    }
+    check(call(FSYNC, file, 0, 0, 0, 0, 0) == 0, "fsync");
+    call(IOCTL, file, 0x20000000 | DROP, 0, 0, 0, 0);
+    check(call(LSEEK, file, 0, 0, 0, 0, 0) == 0, "lseek");
+    for (u64 i = 0; i < PIECES; i++) {
+        check(call(READ, file, (s64)buffer, sizeof buffer, 0, 0, 0) == sizeof buffer, "reading");
+        check_filled(i + 1, "what the disk holds");
+    }
+    call(CLOSE, file, 0, 0, 0, 0, 0);
+    say("init: the disk holds what was written\n");
+}
+
+static void mount_disk(void)
+{
+    call(CLOSE, disk(READ_ONLY), 0, 0, 0, 0, 0);
+    call(MKDIR, (s64)"/mnt", 0755, 0, 0, 0, 0);
+    check(call(MOUNT, (s64)"/dev/vda", (s64)"/mnt", (s64)"ext4", 0, 0, 0) == 0, "mounting /dev/vda");
+}
+
+/* A file on the disk: checked if it is there, and written anew. */
+static void use_files(void)
+{
+    mount_disk();
+    s64 file = call(OPEN, (s64)"/mnt/file", READ_ONLY, 0, 0, 0, 0);
+    if (file >= 0) {
+        for (u64 i = 0; i < 16; i++) {
+            check(call(READ, file, (s64)buffer, sizeof buffer, 0, 0, 0) == sizeof buffer, "reading the file");
+            check_filled(100 + i, "what the file holds");
+        }
+        call(CLOSE, file, 0, 0, 0, 0, 0);
+        say("init: the file is there from last time\n");
+    }
+    file = call(OPEN, (s64)"/mnt/file", READ_WRITE | CREATE, 0644, 0, 0, 0);
+    check(file >= 0, "creating a file");
+    for (u64 i = 0; i < 16; i++) {
+        fill(100 + i);
+        check(call(WRITE, file, (s64)buffer, sizeof buffer, 0, 0, 0) == sizeof buffer, "writing the file");
+    }
+    call(CLOSE, file, 0, 0, 0, 0, 0);
+    check(call(UMOUNT2, (s64)"/mnt", 0, 0, 0, 0, 0) == 0, "unmounting");
+    say("init: the file is written\n");
+}
+
+/* Appends numbers to a file, each on the disk before it is told; until somebody ends the machine. */
+static void log_for_ever(void)
+{
+    mount_disk();
+    s64 file = call(OPEN, (s64)"/mnt/log", READ_WRITE | CREATE, 0644, 0, 0, 0);
+    check(file >= 0, "creating the log");
+    for (u64 i = 0;; i++) {
+        check(call(WRITE, file, (s64)&i, 8, 0, 0, 0) == 8, "writing the log");
+        check(call(FSYNC, file, 0, 0, 0, 0, 0) == 0, "fsync of the log");
+        say_number("init: synced ", i);
+    }
+}
+
+/* What the kernel does not know of its command line comes as arguments: `echo`; `sleep` for three
+   seconds; `disk`, which writes over the disk; `files` and `log` on the file system that it holds. */
 void begin(const s64 *stack)
 {
     say("init: started\n");
@@ -148,7 +271,14 @@ void begin(const s64 *stack)
             echo();
         if (word[0] == 's' && word[1] == 'l')
             call(NANOSLEEP, (s64)three, 0, 0, 0, 0, 0);
+        if (word[0] == 'd' && word[1] == 'i')
+            write_disk();
+        if (word[0] == 'f' && word[1] == 'i')
+            use_files();
+        if (word[0] == 'l' && word[1] == 'o')
+            log_for_ever();
     }
+    look_at_disk();
     calls();
     memory();
     processes();

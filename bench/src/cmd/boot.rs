@@ -32,6 +32,7 @@ const ENDED: i32 = 130;
 /// Runs the command.
 pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
     let mut engine = guest::engine(&args.engine)?(Tuning::default())?;
+    let disks = args.disk.iter().map(|name| disk(name)).collect::<anyhow::Result<_>>()?;
     let path = args.kernel.display();
     let bytes = read(&args.kernel)?;
     if bytes.starts_with(&[0x1f, 0x8b]) {
@@ -53,7 +54,7 @@ pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
         initrd: &initrd,
         command_line: command_line.trim_end(),
         console: Console::File(output),
-        disks: args.disk.iter().map(|name| disk(name)).collect::<Result<_, _>>()?,
+        disks,
     };
     let mut machine = Guest::new(&kernel, settings)?;
     drop((bytes, initrd));

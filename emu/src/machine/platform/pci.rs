@@ -116,7 +116,7 @@ impl Function {
             u64::from(u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
         };
         let (bar, offset, size) = (self.config[self.access + 4], word(8), word(12));
-        let right = bar == 0 && matches!(size, 1 | 2 | 4) && offset % size == 0;
+        let right = bar == 0 && matches!(size, 1 | 2 | 4) && offset.is_multiple_of(size);
         (right && offset < BAR_SIZE).then_some((offset, size))
     }
 

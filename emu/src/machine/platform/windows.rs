@@ -72,7 +72,7 @@ impl Windows {
                 // The mask need not be a run of bits; within a megabyte there is no doubt.
                 return Some(((table & !mask & MONSTER_MASK) | at, WITHIN + 1 - (at & WITHIN)));
             }
-            let entry_at = (table & MONSTER_MASK & !(mask >> 10)) | at / PAGE_SIZE * 8;
+            let entry_at = (table & MONSTER_MASK & !(mask >> 10)) | (at / PAGE_SIZE * 8);
             let entry = ram.slice(entry_at, 8)?.read_obj::<u64>(0).ok()?;
             let within = at & (PAGE_SIZE - 1);
             (entry & 1 != 0)
