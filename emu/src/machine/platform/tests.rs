@@ -161,7 +161,7 @@ fn requests_are_served_and_interrupt() {
 fn what_cannot_be_right_asks_for_a_reset_and_is_served_after_one() {
     let wrong: [&dyn Fn(&Rig); 6] = [
         &|rig| rig.describe(0, (0x2000_0000, 16, 1, 1)),
-        &|rig| rig.describe(0, (0x20000, 15, 1, 1)),
+        &|rig| rig.describe(0, (0x20000, 15, 1, 2)),
         &|rig| rig.describe(0, (u64::MAX - 3, 16, 1, 1)),
         &|rig| rig.describe(2, (0x20010, 1, 0, 0)),
         &|rig| rig.store(AVAILABLE + 4, 2, 16),
