@@ -18,12 +18,11 @@ pub struct Slot {
     stub: *const u8,
 }
 
-/// Entries of the jump cache, a power of two. The index is `(pc >> 4 ^ pc << JUMP_CACHE_FOLD - 4)` modulo
-/// this number, in compiled code too: functions begin at multiples of 16, so those of a program that calls
-/// a thousand of them in turn lie close together in the host's cache, and other targets far from these.
+/// Entries of the jump cache, a power of two. The index is `(pc >> 2 ^ pc >> JUMP_CACHE_FOLD)` modulo
+/// this number, in compiled code too.
 pub const JUMP_CACHE_ENTRIES: usize = 16384;
 /// See [`JUMP_CACHE_ENTRIES`].
-pub const JUMP_CACHE_FOLD: u32 = 14;
+pub const JUMP_CACHE_FOLD: u32 = 12;
 
 /// The jump cache of an engine: pairs of pc and host code. Fresh memory of the host's, which holds
 /// zeros, so that a program uses no more of it than it has jumps; only for pc 0 a zero is no mark.
@@ -141,8 +140,9 @@ impl CodeTable {
     }
 }
 
+/// Functions are often laid out at a regular distance: the higher bits keep them apart.
 fn jump_index(pc: u64) -> usize {
-    (pc >> 4 ^ pc << (JUMP_CACHE_FOLD - 4)) as usize & (JUMP_CACHE_ENTRIES - 1)
+    (pc >> 2 ^ pc >> JUMP_CACHE_FOLD) as usize & (JUMP_CACHE_ENTRIES - 1)
 }
 
 /// Bytes of a stub.

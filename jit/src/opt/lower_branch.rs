@@ -94,11 +94,12 @@ impl Translator<'_, '_> {
     /// Host code for a guest pc known at run time; what is not compiled is the dispatcher's.
     fn find_code(&mut self, target: Value) -> Value {
         let cache = self.iconst(self.linker.jump_cache() as i64);
-        // The index times an entry's sixteen bytes.
-        let mask = (JUMP_CACHE_ENTRIES as i64 - 1) << 4;
-        let low = self.b.ins().ishl_imm_u(target, i64::from(JUMP_CACHE_FOLD));
-        let index = self.b.ins().bxor(target, low);
+        // The index times four, before it is scaled by the entry's sixteen bytes.
+        let mask = (JUMP_CACHE_ENTRIES as i64 - 1) << 2;
+        let high = self.b.ins().ushr_imm_u(target, i64::from(JUMP_CACHE_FOLD) - 2);
+        let index = self.b.ins().bxor(target, high);
         let index = self.b.ins().band_imm_s(index, mask);
+        let index = self.b.ins().ishl_imm_u(index, 2);
         let entry = self.b.ins().iadd(cache, index);
         let pc = self.b.ins().load(I64, STATE, entry, 0);
         let code = self.b.ins().load(I64, STATE, entry, 8);
