@@ -35,6 +35,10 @@ impl Drop for Rig {
 
 impl Rig {
     fn new() -> Self {
+        Rig::with(false)
+    }
+
+    fn with(read_only: bool) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name =
             format!("axplab-disk-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -44,7 +48,7 @@ impl Rig {
         let platform = Arc::new(Clipper::new(Console::Kept, 1));
         let mut physical = Physical::new(1 << 20).unwrap();
         platform.attach(&mut physical);
-        platform.plug(&physical, vec![Disk::open(&image, false).unwrap()]);
+        platform.plug(&physical, vec![Disk::open(&image, read_only).unwrap()]);
         Rig { physical, platform, image }
     }
 
@@ -184,6 +188,19 @@ fn what_cannot_be_right_asks_for_a_reset_and_is_served_after_one() {
         rig.start();
         assert_eq!(rig.request(1, 0, 1, 512), 0, "{i}");
     }
+}
+
+#[test]
+fn a_disk_that_is_read_only_says_so_and_takes_no_writes() {
+    let rig = Rig::with(true);
+    rig.start();
+    rig.store(MEMORY, 4, 0);
+    assert_eq!(rig.load(MEMORY + 4, 4) & 1 << 5, 1 << 5, "VIRTIO_BLK_F_RO");
+    assert_eq!(rig.request(1, 0, 2, 512), 0);
+    assert_eq!(rig.request(2, 1, 2, 512), 1, "a write");
+    assert_eq!(rig.request(3, 4, 0, 0), 0, "flush");
+    assert_eq!(fs::read(&rig.image).unwrap()[2 * 512], 2);
+    assert!(!rig.needs_reset());
 }
 
 #[test]
