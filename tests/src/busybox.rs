@@ -11,12 +11,11 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use sha2::{Digest, Sha256};
 
-use crate::kernel::{Archive, CROSS, folder, run};
 use crate::guests_build;
+use crate::kernel::{Archive, CROSS, folder, run};
 
 /// The upstream archive of Debian's source package, and its hash.
-const SOURCE: &str =
-    "http://deb.debian.org/debian/pool/main/b/busybox/busybox_1.35.0.orig.tar.bz2";
+const SOURCE: &str = "http://deb.debian.org/debian/pool/main/b/busybox/busybox_1.35.0.orig.tar.bz2";
 const SHA256: &str = "faeeb244c35a348a334f4a59e44626ee870fb07b6884d68c10ae8bc19f83a694";
 /// Where the cross compiler's libraries are, under the name that qemu-alpha is told.
 const SYSROOT: &str = "/usr/alpha-linux-gnu";
@@ -140,7 +139,10 @@ fn reference(busybox: &Path, links: &str) -> Result<Vec<u8>> {
         .output()
         .context("the commands under qemu-alpha")?;
     let text = String::from_utf8_lossy(&output.stdout);
-    ensure!(text.ends_with("commands: 200\n"), "the commands did not end under qemu-alpha:\n{text}");
+    ensure!(
+        text.ends_with("commands: 200\n"),
+        "the commands did not end under qemu-alpha:\n{text}"
+    );
     Ok(output.stdout)
 }
 

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::{busybox, guests_build};
 use crate::source::root;
+use crate::{busybox, guests_build};
 
 /// Where Debian's package puts the source.
 const SOURCES: &str = "/usr/src/linux-source-6.1.tar.xz";
