@@ -8,7 +8,8 @@
 //!
 //! * `bus`: addresses to registers; `chips`: Cchip and Pchip
 //! * `pic`, `pit`, `rtc`, `uart`: ISA devices
-//! * `hwrpb`, `boot`: memory at the start; `console`: callbacks of the kernel
+//! * `hwrpb`, `boot`: memory at the start; `secondary`: processors beside the first; `console`:
+//!   callbacks of the kernel
 
 mod boot;
 mod bus;
@@ -18,6 +19,7 @@ mod hwrpb;
 mod pic;
 mod pit;
 mod rtc;
+mod secondary;
 mod uart;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -147,6 +149,18 @@ impl Clipper {
     /// Places its registers in a machine's physical address space.
     pub fn attach(self: &Arc<Self>, physical: &mut Physical) {
         physical.place(bus::IO, bus::IO_SIZE, self.clone());
+    }
+
+    /// Number of processors, started or not.
+    pub fn processors(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// A processor starts now: ticks from before are none of its.
+    pub(super) fn forget_ticks(&self, processor: u64) {
+        let mut state = lock(&self.state);
+        state.refresh(self.now());
+        state.owed[processor as usize % self.lines.len()] = 0;
     }
 
     fn line(&self, processor: u64) -> &Line {
@@ -298,6 +312,10 @@ impl Clipper {
     /// Ends [`run_clock`](Self::run_clock) and wakes whoever sleeps.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
+        if self.ended().is_none() {
+            // Other processors end as this one did.
+            self.end(0);
+        }
         let _state = lock(&self.state);
         self.changed.notify_all();
     }
