@@ -22,10 +22,15 @@ fn kernels_with(files: &[&str]) -> Option<PathBuf> {
     None
 }
 
-/// The folder of the kernels, if the smallest was built; it has to be where tools are required.
+/// The folder of the kernels, if the small ones were built; they have to be where tools are required.
 fn kernels() -> Option<PathBuf> {
-    let folder =
-        kernels_with(&["minimal/vmlinux", "initramfs.cpio", "busybox.cpio", "commands.txt"]);
+    let folder = kernels_with(&[
+        "minimal/vmlinux",
+        "smp/vmlinux",
+        "initramfs.cpio",
+        "busybox.cpio",
+        "commands.txt",
+    ]);
     let required = std::env::var_os("AXPLAB_REQUIRE_TOOLS").is_some();
     assert!(folder.is_some() || !required, "a kernel is required: `cargo xtask kernel`");
     folder
@@ -84,6 +89,41 @@ fn two_hundred_commands_of_a_shell_print_what_they_should_on_every_engine() {
         }
         assert_eq!(printed.lines().count(), right.lines().count(), "{engine}");
     }
+}
+
+#[test]
+fn four_processors_compute_in_parallel_and_agree() {
+    let Some(folder) = kernels() else { return };
+    let lines = |text: &str| -> Vec<String> {
+        let lines = text.lines().skip_while(|line| *line != "init: parallel");
+        lines.take_while(|line| *line != "init: done").map(str::to_owned).collect()
+    };
+    for engine in ["interp", "baseline", "auto"] {
+        let four = lines(&shell(&folder, "smp", engine, "parallel", &["--cpus", "4"]));
+        let sum = "70ddd804d786c18f77f38bb2ee9bb91c  -";
+        assert_eq!(four, ["init: parallel", "parallel: processors 4", sum, "5000"], "{engine}");
+        for cpus in ["2", "4"] {
+            let (kernel, initrd) = (folder.join("smp/vmlinux"), folder.join("initramfs.cpio"));
+            let files =
+                ["--kernel", kernel.to_str().unwrap(), "--initrd", initrd.to_str().unwrap()];
+            let more = ["--append", "console=ttyS0 parallel", "--cpus", cpus, "--engine", engine];
+            let out = boot(&[&files[..], &more].concat());
+            let text = String::from_utf8_lossy(&out.stdout).into_owned();
+            assert_eq!(out.status.code(), Some(0), "{engine}: {out:?}");
+            assert!(text.contains(&format!("SMP: Total of {cpus} processors")), "{engine}: {text}");
+            assert!(text.contains("init: four agree"), "{engine}: {text}");
+            assert!(text.contains("init: all is well"), "{engine}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_kernel_for_one_processor_leaves_the_others_alone() {
+    let Some(folder) = kernels() else { return };
+    let out = boot_kernel(&folder, &["--cpus", "3"]);
+    assert_eq!(out.status.code(), Some(0), "{out:?}");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(text.contains("init: all is well"), "{text}");
 }
 
 #[test]
@@ -167,6 +207,7 @@ fn what_cannot_be_started_is_refused_in_one_line() {
         &["--initrd", &cases[1].0],
         &["--engine", "warp"],
         &["--append", &"x".repeat(300)],
+        &["--cpus", "2", "--deterministic"],
     ] {
         let out = boot_kernel(&folder, more);
         let told = String::from_utf8_lossy(&out.stderr).into_owned();

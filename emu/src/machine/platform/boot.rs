@@ -124,12 +124,7 @@ impl Guest {
 
     /// Runs it to its end, the first processor by `engine` and others by what `make` makes. With
     /// `counted`, time is made of instructions, and runs repeat exactly; others are not started then.
-    pub fn run(
-        &mut self,
-        engine: &mut dyn Engine,
-        make: MakeEngine<'_>,
-        counted: bool,
-    ) -> Outcome {
+    pub fn run(&mut self, engine: &mut dyn Engine, make: MakeEngine<'_>, counted: bool) -> Outcome {
         let platform = self.platform.clone();
         if counted {
             return self.processor.run(engine, &mut self.vcpu, Some(u64::MAX));
