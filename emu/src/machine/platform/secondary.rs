@@ -63,6 +63,7 @@ impl Secondaries<'_> {
         self.begin(&mut vcpu, start, whami);
         let mut engine = (self.make)()?;
         let outcome = processor.run(&mut *engine, &mut vcpu, None);
+        self.platform.leave();
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         left.counters.push((whami, processor.counters()));
         if let Some(report) = processor.report() {
