@@ -127,6 +127,17 @@ fn a_kernel_for_one_processor_leaves_the_others_alone() {
 }
 
 #[test]
+fn twenty_boots_in_a_row_end_in_a_clean_power_off() {
+    let Some(folder) = kernels() else { return };
+    for i in 0..20 {
+        let out = boot_kernel(&folder, &[]);
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert_eq!(out.status.code(), Some(0), "boot {i}: {out:?}");
+        assert!(text.contains("init: all is well") && text.contains("Power down"), "{i}: {text}");
+    }
+}
+
+#[test]
 fn a_deterministic_boot_is_the_same_on_every_engine() {
     let Some(folder) = kernels() else { return };
     let counted = |engine: &str| {
