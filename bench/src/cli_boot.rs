@@ -10,7 +10,9 @@ use clap::Args;
 #[command(after_help = "Examples:\n  \
     axplab boot --kernel vmlinux --initrd initramfs.gz\n  \
     axplab boot --kernel vmlinux --initrd initramfs.gz --append 'console=ttyS0 quiet' --memory 256\n  \
-    axplab boot --kernel vmlinux --disk root.ext4 --append 'console=ttyS0 root=/dev/vda rw'\n\n\
+    axplab boot --kernel vmlinux --disk root.ext4 --append 'console=ttyS0 root=/dev/vda rw'\n  \
+    axplab boot --kernel vmlinux --initrd F --net user,hostfwd=tcp:8080-80 \\\n    \
+      --append 'console=ttyS0 ip=10.0.2.15::10.0.2.2:255.255.255.0::eth0:off'\n\n\
     On a terminal, keys go to the guest as they are typed; Ctrl-] ends the machine.\n\
     Exit status: 0 after a power-off; 70 when the guest panicked or could not go on (the report is\n\
     on standard error); 130 when ended from the terminal; 2 when it cannot be started.")]
@@ -28,6 +30,11 @@ pub struct BootArgs {
     /// `,ro` behind the name for one that is only read
     #[arg(long, value_name = "FILE[,ro]")]
     pub disk: Vec<OsString>,
+    /// A network card, with a network of its own behind it (`user`), through which the guest reaches what
+    /// this program can; or a TAP interface of the host (`tap=NAME`). hostfwd=tcp:8080-80 behind `user,`
+    /// leads port 8080 of this host to port 80 of the guest
+    #[arg(long, value_name = "user[,hostfwd=tcp:PORT-PORT]|tap=NAME")]
+    pub net: Option<String>,
     /// Megabytes of memory
     #[arg(long, short, value_name = "MB", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=65536))]
     pub memory: u64,

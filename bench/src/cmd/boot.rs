@@ -14,7 +14,7 @@ use axp_emu::interp::CYCLES_PER_SECOND;
 use axp_emu::isa::CpuModel;
 use axp_emu::load;
 use axp_emu::machine::osf::Halt;
-use axp_emu::machine::platform::{Clipper, Disk, Guest, Settings};
+use axp_emu::machine::platform::{Clipper, Disk, Guest, Network, Settings};
 use axp_emu::machine::{Console, HALTED};
 use axp_jit::auto::Tuning;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -39,7 +39,11 @@ pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
     if args.deterministic && args.cpus > 1 {
         bail!("--deterministic runs one processor; leave --cpus out");
     }
+    if args.deterministic && args.net.is_some() {
+        bail!("--deterministic has no network, whose frames come when they come; leave --net out");
+    }
     let disks = args.disk.iter().map(|name| disk(name)).collect::<anyhow::Result<_>>()?;
+    let network = args.net.as_deref().map(Network::open).transpose()?;
     let path = args.kernel.display();
     let bytes = read(&args.kernel)?;
     if bytes.starts_with(&[0x1f, 0x8b]) {
@@ -67,6 +71,7 @@ pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
         command_line: command_line.trim_end(),
         console: Console::File(output),
         disks,
+        network,
     };
     let mut machine = Guest::new(&kernel, settings)?;
     drop((bytes, initrd));

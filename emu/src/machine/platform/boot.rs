@@ -5,7 +5,7 @@ use std::thread;
 
 use super::pci::MAX_FUNCTIONS;
 use super::secondary::{Left, Secondaries};
-use super::{Clipper, Disk, hwrpb};
+use super::{Clipper, Disk, Network, hwrpb};
 use crate::cpu::Vcpu;
 use crate::engine::{Engine, Outcome};
 use crate::isa::CpuModel;
@@ -42,6 +42,8 @@ pub struct Settings<'a> {
     pub console: Console,
     /// Disks, in order.
     pub disks: Vec<Disk>,
+    /// A network.
+    pub network: Option<Network>,
 }
 
 /// Why a kernel cannot be started.
@@ -78,7 +80,7 @@ pub enum KernelError {
     /// The command line is too long.
     #[error("the command line has {0} characters; the kernel takes 255")]
     CommandLine(usize),
-    /// More disks than have room.
+    /// More disks, and a network, than have room.
     #[error("{0} devices; the machine has room for 8")]
     Devices(usize),
 }
@@ -103,13 +105,14 @@ impl Guest {
         if memory < LEAST {
             return Err(KernelError::Small(memory));
         }
-        if settings.disks.len() > MAX_FUNCTIONS {
-            return Err(KernelError::Devices(settings.disks.len()));
+        let devices = settings.disks.len() + usize::from(settings.network.is_some());
+        if devices > MAX_FUNCTIONS {
+            return Err(KernelError::Devices(devices));
         }
         let platform = Arc::new(Clipper::new(settings.console, settings.processors));
         let mut physical = Physical::new(memory).map_err(|e| KernelError::Memory(e.to_string()))?;
         platform.attach(&mut physical);
-        platform.plug(&physical, settings.disks);
+        platform.plug(&physical, settings.disks, settings.network);
         let end = load(&physical, kernel)?;
         let parameters = (kernel.entry & KSEG_MASK).wrapping_sub(PARAMETERS);
         let initrd = place_initrd(&physical, end, settings.initrd)?;
@@ -155,6 +158,7 @@ impl Guest {
             }
             let _stop = Stop(&platform);
             scope.spawn(|| platform.run_clock());
+            scope.spawn(|| platform.run_network());
             for whami in 1..platform.processors() as u64 {
                 let others = &others;
                 scope.spawn(move || others.run(whami));

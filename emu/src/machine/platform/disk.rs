@@ -199,6 +199,6 @@ impl Kind for Disk {
             queue.add_used(dma, head, length)?;
             any = true;
         }
-        Ok(Served { any, wants: true })
+        Ok(Served { any, wants: true, settled: false })
     }
 }

@@ -9,7 +9,7 @@
 //! * `bus`: addresses to registers; `chips`: Cchip and Pchip
 //! * `pic`, `pit`, `rtc`, `uart`: ISA devices
 //! * `pci`: configuration space and the card in it; `windows`: its way to memory; `transport`: virtio over
-//!   PCI; `disk`: virtio-blk
+//!   PCI; `disk`: virtio-blk; `net`: virtio-net and what is behind it
 //! * `hwrpb`, `boot`: memory at the start; `secondary`: processors beside the first; `console`:
 //!   callbacks of the kernel
 
@@ -19,6 +19,7 @@ mod chips;
 mod console;
 mod disk;
 mod hwrpb;
+mod net;
 mod pci;
 mod pic;
 mod pit;
@@ -37,6 +38,7 @@ use std::time::{Duration, Instant};
 
 pub use boot::{Guest, KernelError, Settings};
 pub use disk::{Disk, DiskError};
+pub use net::{NetError, Network};
 
 use super::Console;
 use crate::mem::{Doorbell, Physical};
@@ -139,6 +141,9 @@ pub struct Clipper {
     lines: Vec<Line>,
     /// Its functions' locks are taken before that of `state`.
     pci: OnceLock<pci::Bus>,
+    /// The network until its thread takes it, with its function; and its wire.
+    network: Mutex<Option<(Network, usize)>>,
+    wire: OnceLock<Arc<net::Wire>>,
     state: Mutex<State>,
     /// Told when there may be something to do for a thread that sleeps.
     changed: Condvar,
@@ -171,6 +176,8 @@ impl Clipper {
         Clipper {
             lines,
             pci: OnceLock::new(),
+            network: Mutex::default(),
+            wire: OnceLock::new(),
             state: Mutex::new(State { running: 1, ..State::default() }),
             changed: Condvar::new(),
             clock: Condvar::new(),
@@ -190,10 +197,18 @@ impl Clipper {
     }
 
     /// Puts devices on PCI, once.
-    fn plug(&self, physical: &Physical, disks: Vec<Disk>) {
+    fn plug(&self, physical: &Physical, disks: Vec<Disk>, network: Option<Network>) {
         let windows = lock(&self.state).chips.windows();
         let dma = windows::Dma::new(physical.ram(), windows);
+        let index = disks.len();
+        let card =
+            network.as_ref().map(|network| Box::new(network.card()) as Box<dyn transport::Kind>);
+        if let Some(network) = network {
+            let _ = self.wire.set(network.wire());
+            *lock(&self.network) = Some((network, index));
+        }
         let devices = disks.into_iter().map(|disk| Box::new(disk) as Box<dyn transport::Kind>);
+        let devices = devices.chain(card);
         let devices = devices.map(|kind| transport::Transport::new(kind, dma.clone()));
         // A second call would find the card in place.
         let _ = self.pci.set(pci::Bus::new(devices.collect()));
@@ -400,6 +415,20 @@ impl Clipper {
         }
     }
 
+    /// Moves the network's frames, if there is one, until [`stop`](Self::stop): what a thread beside the
+    /// processors does.
+    pub(super) fn run_network(&self) {
+        let network = lock(&self.network).take();
+        if let Some((network, index)) = network {
+            network.run(self, index);
+        }
+    }
+
+    /// Whether [`stop`](Self::stop) was called.
+    fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
     /// Ends [`run_clock`](Self::run_clock) and wakes whoever sleeps.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
@@ -410,6 +439,9 @@ impl Clipper {
         let _state = lock(&self.state);
         self.changed.notify_all();
         self.clock.notify_all();
+        if let Some(wire) = self.wire.get() {
+            wire.ring();
+        }
     }
 
     /// Has the machine end with a status, at its next look around.

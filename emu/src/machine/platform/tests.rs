@@ -48,7 +48,7 @@ impl Rig {
         let platform = Arc::new(Clipper::new(Console::Kept, 1));
         let mut physical = Physical::new(1 << 20).unwrap();
         platform.attach(&mut physical);
-        platform.plug(&physical, vec![Disk::open(&image, read_only).unwrap()]);
+        platform.plug(&physical, vec![Disk::open(&image, read_only).unwrap()], None);
         Rig { physical, platform, image }
     }
 

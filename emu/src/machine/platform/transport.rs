@@ -105,6 +105,8 @@ pub(super) struct Served {
     pub(super) any: bool,
     /// There would be use for more chains.
     pub(super) wants: bool,
+    /// The device has settled itself when the driver is to tell of more.
+    pub(super) settled: bool,
 }
 
 /// A device.
@@ -294,6 +296,9 @@ impl Transport {
                 let before = queue.next_avail();
                 let served = self.kind.serve(index, queue, &self.dma, self.accepted)?;
                 any |= served.any;
+                if served.settled {
+                    break;
+                }
                 // What came in between is not told of any more.
                 if !queue.enable_notification(&self.dma)? || !served.wants {
                     break;
