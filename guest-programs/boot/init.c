@@ -7,7 +7,8 @@ typedef unsigned long u64;
 typedef long s64;
 
 enum { EXIT = 1, FORK = 2, READ = 3, WRITE = 4, CLOSE = 6, LSEEK = 19, GETXPID = 20, UMOUNT2 = 22, PIPE = 42,
-       OPEN = 45, MMAP = 71, FSYNC = 95, MKDIR = 136, MOUNT = 302, REBOOT = 311, YIELD = 334, NANOSLEEP = 340,
+       OPEN = 45, MMAP = 71, FSYNC = 95, SOCKET = 97, CONNECT = 98, ACCEPT = 99, SEND = 101, RECV = 102, BIND = 104,
+       LISTEN = 106, SHUTDOWN = 134, MKDIR = 136, MOUNT = 302, REBOOT = 311, YIELD = 334, NANOSLEEP = 340,
        WAIT4 = 365 };
 /* Flags of open. */
 enum { READ_ONLY = 0, READ_WRITE = 2, CREATE = 01000 };
@@ -335,8 +336,113 @@ static void parallel(void)
     say("init: four agree\n");
 }
 
+/* The decimal number in a word, behind its letters. */
+static u64 number(const char *word)
+{
+    u64 n = 0;
+    for (; *word; word++)
+        if (*word >= '0' && *word <= '9')
+            n = 10 * n + (u64)(*word - '0');
+    return n;
+}
+
+enum { STREAM = 1, DATAGRAM = 2, INTERNET = 2, DONE_WRITING = 1, STREAMED = 128 /* times the buffer */ };
+
+/* The machine's own address in the guest's network. */
+static const unsigned char router[4] = {10, 0, 2, 2};
+
+/* A socket address: family, port, and the address if there is one. */
+static void address(unsigned char at[16], const unsigned char *ip, u64 port)
+{
+    for (int i = 0; i < 16; i++)
+        at[i] = 0;
+    at[0] = INTERNET;
+    at[2] = (unsigned char)(port >> 8);
+    at[3] = (unsigned char)port;
+    for (int i = 0; ip && i < 4; i++)
+        at[4 + i] = ip[i];
+}
+
+static void send_all(s64 socket)
+{
+    for (u64 done = 0; done < sizeof buffer;) {
+        s64 sent = call(WRITE, socket, (s64)(buffer + done), sizeof buffer - done, 0, 0, 0);
+        check(sent > 0, "sending");
+        done += (u64)sent;
+    }
+}
+
+static void receive_all(s64 socket)
+{
+    for (u64 done = 0; done < sizeof buffer;) {
+        s64 got = call(READ, socket, (s64)(buffer + done), sizeof buffer - done, 0, 0, 0);
+        check(got > 0, "receiving");
+        done += (u64)got;
+    }
+}
+
+/* Streams 8 MB to a port of the host, whose answer is the same again; then a datagram, likewise. */
+static void use_network(u64 port)
+{
+    unsigned char to[16];
+    address(to, router, port);
+    s64 socket = call(SOCKET, INTERNET, STREAM, 0, 0, 0, 0);
+    check(socket >= 0, "a socket");
+    check(call(CONNECT, socket, (s64)to, sizeof to, 0, 0, 0) == 0, "connecting to the host");
+    for (u64 i = 0; i < STREAMED; i++) {
+        fill(i + 1);
+        send_all(socket);
+    }
+    check(call(SHUTDOWN, socket, DONE_WRITING, 0, 0, 0, 0) == 0, "shutdown");
+    for (u64 i = 0; i < STREAMED; i++) {
+        receive_all(socket);
+        check_filled(i + 1, "what came back");
+    }
+    check(call(READ, socket, (s64)buffer, 1, 0, 0, 0) == 0, "the end of what came back");
+    call(CLOSE, socket, 0, 0, 0, 0, 0);
+    socket = call(SOCKET, INTERNET, DATAGRAM, 0, 0, 0, 0);
+    check(call(CONNECT, socket, (s64)to, sizeof to, 0, 0, 0) == 0, "a datagram's address");
+    fill(7);
+    check(call(SEND, socket, (s64)buffer, 1400, 0, 0, 0) == 1400, "sending a datagram");
+    for (u64 i = 0; i < 1400; i++)
+        buffer[i] = 0;
+    check(call(RECV, socket, (s64)buffer, sizeof buffer, 0, 0, 0) == 1400, "a datagram that came back");
+    u64 seed = 7;
+    for (u64 i = 0; i < 1400 / 8; i++)
+        check(((u64 *)buffer)[i] == (seed = mix(seed)), "what the datagram holds");
+    /* Nobody listens there. */
+    address(to, router, 1);
+    socket = call(SOCKET, INTERNET, STREAM, 0, 0, 0, 0);
+    check(call(CONNECT, socket, (s64)to, sizeof to, 0, 0, 0) == -61, "being refused");
+    say("init: the network carries what was sent\n");
+}
+
+/* Takes connections, each of which gets back what it sent, until one sends nothing. */
+static void serve(u64 port)
+{
+    unsigned char at[16];
+    address(at, 0, port);
+    s64 socket = call(SOCKET, INTERNET, STREAM, 0, 0, 0, 0);
+    check(call(BIND, socket, (s64)at, sizeof at, 0, 0, 0) == 0, "bind");
+    check(call(LISTEN, socket, 5, 0, 0, 0, 0) == 0, "listen");
+    say("init: listening\n");
+    for (u64 all = 1; all;) {
+        s64 one = call(ACCEPT, socket, 0, 0, 0, 0, 0), got;
+        check(one >= 0, "accept");
+        for (all = 0; (got = call(READ, one, (s64)buffer, sizeof buffer, 0, 0, 0)) > 0; all += (u64)got)
+            for (s64 done = 0; done < got;) {
+                s64 sent = call(WRITE, one, (s64)(buffer + done), got - done, 0, 0, 0);
+                check(sent > 0, "answering");
+                done += sent;
+            }
+        call(CLOSE, one, 0, 0, 0, 0, 0);
+        say_number("init: served ", all);
+    }
+}
+
 /* What the kernel does not know of its command line comes as arguments: `echo`; `sleep` for three
-   seconds; `parallel`; `disk`, which writes over the disk; `files` and `log` on the file system that it holds. */
+   seconds; `parallel`; `disk`, which writes over the disk; `files` and `log` on the file system that it holds;
+   `net5000` with port 5000 of the host; `serve80` at port 80. */
 void begin(const s64 *stack)
 {
     say("init: started\n");
@@ -353,6 +459,10 @@ void begin(const s64 *stack)
             use_files();
         if (word[0] == 'l' && word[1] == 'o')
             log_for_ever();
+        if (word[0] == 'n' && word[1] == 'e')
+            use_network(number(word));
+        if (word[0] == 's' && word[1] == 'e')
+            serve(number(word));
         if (word[0] == 'p' && word[1] == 'a')
             parallel();
     }
