@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 
-use super::{Clipper, Disk, Interrupt};
+use super::{Clipper, Disk, Interrupt, Network};
 use crate::machine::Console;
 use crate::mem::Physical;
 
@@ -52,6 +52,20 @@ impl Rig {
         Rig { physical, platform, image }
     }
 
+    /// A machine with a network card alone, whose other end moves nothing.
+    fn network() -> Self {
+        let platform = Arc::new(Clipper::new(Console::Kept, 1));
+        let mut physical = Physical::new(1 << 20).unwrap();
+        platform.attach(&mut physical);
+        platform.plug(&physical, Vec::new(), Some(Network::open("user").unwrap()));
+        Rig { physical, platform, image: PathBuf::new() }
+    }
+
+    /// The network's own end.
+    fn wire(&self) -> &super::net::Wire {
+        self.platform.wire.get().unwrap()
+    }
+
     fn load(&self, pa: u64, size: u64) -> u64 {
         self.physical.load(pa, size).unwrap() & u64::MAX >> (64 - 8 * size)
     }
@@ -65,7 +79,9 @@ impl Rig {
         self.store(CONFIG + 0x10, 4, BAR);
         self.store(CONFIG + 4, 2, 6);
         self.store(MEMORY + 20, 1, 3);
-        for (select, features) in [(0, 1 << 9), (1, 1)] {
+        // The one offers a flush, the other merged buffers.
+        let offered = if self.image.as_os_str().is_empty() { 1 << 15 } else { 1 << 9 };
+        for (select, features) in [(0, offered), (1, 1)] {
             self.store(MEMORY + 8, 4, select);
             self.store(MEMORY + 12, 4, features);
         }
@@ -214,6 +230,56 @@ fn a_queue_outside_memory_is_refused() {
     assert!(rig.needs_reset());
 }
 
+#[test]
+fn frames_go_out_and_come_in_over_several_buffers() {
+    let rig = Rig::network();
+    assert_eq!(rig.load(CONFIG, 4), 0x1041_1af4);
+    rig.start();
+    rig.store(CCHIP + 0x200, 8, 1 << 28);
+    rig.wire().give(vec![(0..100).collect(), vec![7; 60]]);
+    // Two buffers are too few for the first frame, and nothing is lost of them.
+    rig.describe(0, (0x21000, 40, 2, 0));
+    rig.describe(1, (0x22000, 40, 2, 0));
+    rig.describe(2, (0x23000, 2000, 2, 0));
+    for i in 0..3 {
+        rig.store(AVAILABLE + 4 + 2 * i, 2, i);
+    }
+    rig.hand_over(2);
+    assert_eq!(rig.load(USED + 2, 2), 0);
+    rig.hand_over(3);
+    assert_eq!(rig.load(USED + 2, 2), 3);
+    assert_eq!(rig.load(0x21000 + 10, 2), 3, "buffers of the frame");
+    let lengths: Vec<u64> = (0..3).map(|i| rig.load(USED + 8 + 8 * i, 4)).collect();
+    assert_eq!(lengths, [40, 40, 32]);
+    let at = [(0x21000 + 12, 0), (0x22000, 28), (0x23000, 68), (0x23000 + 31, 99)];
+    assert!(at.iter().all(|&(at, byte)| rig.load(at, 1) == byte));
+    let vector = rig.platform.accept(0, |_| true);
+    assert_eq!(vector, Some(Interrupt::Device(0x900 + 16 * 28)));
+    assert!(!rig.needs_reset());
+    // Out, by the second queue.
+    rig.store(MEMORY + 22, 2, 1);
+    let [descriptors, available, used] = [0x30000, 0x32000, 0x34000];
+    rig.store(MEMORY + 24, 2, 16);
+    for (at, address) in [(32, descriptors), (40, available), (48, used)] {
+        rig.store(MEMORY + at, 8, address);
+    }
+    rig.store(MEMORY + 28, 2, 1);
+    rig.store(descriptors, 8, 0x23000);
+    rig.store(descriptors + 8, 8, 12 + 50);
+    rig.store(0x23000 + 12, 8, 0x1234);
+    rig.store(available + 2, 2, 1);
+    rig.store(MEMORY + 0x3004, 2, 1);
+    let (frames, more) = rig.wire().take();
+    assert!(!more && frames.len() == 1 && frames[0].len() == 50);
+    assert_eq!(frames[0][..2], [0x34, 0x12]);
+    assert_eq!(rig.load(used + 2, 2), 1);
+    // A buffer that has no room for the header before a frame.
+    rig.store(available + 2, 2, 2);
+    rig.store(descriptors + 8, 8, 11);
+    rig.store(MEMORY + 0x3004, 2, 1);
+    assert!(rig.needs_reset());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -250,6 +316,52 @@ proptest! {
         rig.hand_over(count);
         prop_assert_eq!(fs::metadata(&rig.image).unwrap().len(), 8 * 512);
         prop_assert!(rig.needs_reset() || rig.load(USED + 2, 2) == count);
+    }
+
+    /// The same of a card's, either queue being the one.
+    #[test]
+    fn hostile_rings_of_a_card_end(
+        descriptors in proptest::collection::vec(
+            (
+                prop_oneof![0u64..0x30000, 0xf_f000u64..0x10_1000, any::<u64>()],
+                prop_oneof![Just(2000u64), Just(12), Just(1), 0u64..0x2000, any::<u64>()],
+                0u64..8,
+                0u64..20,
+            ),
+            16,
+        ),
+        heads in proptest::collection::vec(0u64..18, 16),
+        count in 0u64..20,
+        queue in 0u64..2,
+        merge in any::<bool>(),
+    ) {
+        let rig = Rig::network();
+        rig.start();
+        if !merge || queue == 1 {
+            rig.store(MEMORY + 20, 1, 0);
+            rig.store(MEMORY + 20, 1, 3);
+            rig.store(MEMORY + 8, 4, 1);
+            rig.store(MEMORY + 12, 4, 1);
+            rig.store(MEMORY + 20, 1, 11);
+            rig.store(MEMORY + 22, 2, queue);
+            for (at, address) in [(32, DESCRIPTORS), (40, AVAILABLE), (48, USED)] {
+                rig.store(MEMORY + at, 8, address);
+            }
+            rig.store(MEMORY + 28, 2, 1);
+            rig.store(MEMORY + 20, 1, 15);
+        }
+        rig.wire().give(vec![vec![1; 60], vec![2; 9000], vec![3; 65000], vec![4; 14]]);
+        for (i, descriptor) in descriptors.into_iter().enumerate() {
+            rig.describe(i as u64, descriptor);
+        }
+        for (i, head) in heads.into_iter().enumerate() {
+            rig.store(AVAILABLE + 4 + 2 * i as u64, 2, head);
+        }
+        rig.store(AVAILABLE + 2, 2, count);
+        rig.store(MEMORY + 0x3000 + 4 * queue, 2, queue);
+        prop_assert!(rig.needs_reset() || rig.load(USED + 2, 2) <= count);
+        let (frames, _) = rig.wire().take();
+        prop_assert!(frames.iter().all(|frame| (14..=14 + 65535).contains(&frame.len())));
     }
 
     /// Nor does any access to the registers stop the device from working after a reset.

@@ -13,6 +13,9 @@ mod stack;
 mod tap;
 mod wire;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -58,7 +58,7 @@ impl Wire {
     }
 
     /// The frames from the guest, and whether it has more.
-    pub(super) fn take(&self) -> (Vec<Vec<u8>>, bool) {
+    pub(in crate::machine::platform) fn take(&self) -> (Vec<Vec<u8>>, bool) {
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
         let mut frames = lock(&self.frames);
         (std::mem::take(&mut frames.to_host), std::mem::take(&mut frames.waits))
@@ -70,7 +70,7 @@ impl Wire {
     }
 
     /// Frames for the guest.
-    pub(super) fn give(&self, arrived: Vec<Vec<u8>>) {
+    pub(in crate::machine::platform) fn give(&self, arrived: Vec<Vec<u8>>) {
         lock(&self.frames).to_guest.extend(arrived);
     }
 
