@@ -504,19 +504,7 @@ fn is_same(vcpu: &Vcpu, space: u32, &(start, end, hash): &(u64, u64, u64)) -> bo
 /// FNV-1a over the words of a range of guest code; a fault ends it early.
 fn hash_code(vcpu: &Vcpu, space: u32, start: u64, end: u64) -> u64 {
     let mut words = vec![0; (end - start) as usize / 4];
-    let mut done = 0;
-    while space != 0 && done < words.len() {
-        let Some(word) = vcpu.mem.fetch_in(space, start + 4 * done as u64) else { break };
-        words[done] = word;
-        done += 1;
-    }
-    while space == 0 && done < words.len() {
-        let n = vcpu.mem.fetch_words(start + 4 * done as u64, &mut words[done..]);
-        if n == 0 {
-            break;
-        }
-        done += n;
-    }
+    let done = vcpu.mem.code_in(space, start, &mut words);
     let step = |h: u64, w: &u32| (h ^ u64::from(*w)).wrapping_mul(0x100_0000_01b3);
     words[..done].iter().fold(0xcbf2_9ce4_8422_2325 ^ done as u64, step)
 }
