@@ -28,6 +28,7 @@ mod precise;
 mod products;
 mod regions;
 mod reuse;
+mod symbols;
 mod translated;
 
 use std::collections::HashMap;
@@ -48,7 +49,7 @@ use crate::runtime::Runtime;
 use crate::seen::Seen;
 
 pub use compile::{CompileError, Compiler, REGION_LIMIT};
-pub use emit::{Linker, Mode};
+pub use emit::Mode;
 pub(crate) use regions::{Answer, Regions, Wish};
 
 /// Arrivals at a pc that one region contains after which it becomes an entry of its own. Until then

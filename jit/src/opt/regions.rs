@@ -1,7 +1,7 @@
 //! The store of regions: has them compiled, at once or on the compiling thread, places their code, finds
 //! and drops it. [`Opt`](super::Opt) and [`Auto`](crate::auto::Auto) own one each.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -16,6 +16,7 @@ use super::background::{Done, Inbox, Service};
 use super::compile::{CompileError, Compiler, Job, Output, REGION_LIMIT};
 use super::cover::Cover;
 use super::emit::Mode;
+use super::symbols::{Relocation, Symbol};
 use crate::abi::word;
 use crate::code::{Arena, CodeTable, forks};
 use crate::fpu::FpSites;
@@ -46,8 +47,7 @@ struct Compiled {
     /// As [`Region::calls`](region::Region::calls).
     calls: Box<[(u64, Option<u64>)]>,
     /// Instructions that the code hands to the interpreter.
-    #[allow(clippy::vec_box, reason = "compiled code holds the addresses of the instructions")]
-    _kept: Vec<Box<Insn>>,
+    _kept: Box<[Insn]>,
 }
 
 /// What is known of one mode, at a place that its code knows; programs rarely use more than one.
@@ -259,15 +259,8 @@ impl Regions {
         let ranges = region.ranges();
         let hashed =
             ranges.iter().map(|&(s, e)| (s, e, hash_code(vcpu, mode.space, s, e))).collect();
-        let table = &raw mut *self.spaces[space].table as u64;
-        let jump_cache = self.spaces[space].table.jump_cache() as u64;
-        let slots = HashMap::new();
         let (model, generation) = (vcpu.model, self.generation);
-        let mut job =
-            Job { region, ranges: hashed, generation, mode, model, slots, jump_cache, table };
-        for pc in job.region.exits().collect::<Vec<_>>() {
-            self.add_slot(&mut job, pc)?;
-        }
+        let mut job = Job { region, ranges: hashed, generation, mode, model };
         // From now on: other entries of the same code are not to be compiled meanwhile.
         let covered = Cover::of(&job.region);
         self.spaces[space].cover.add(&covered);
@@ -275,22 +268,11 @@ impl Regions {
             self.spaces[space].pending.insert(pc);
             return Ok(Answer::Later);
         }
-        let placed = self.compile(&mut job).and_then(|output| self.install(job, output));
+        let placed = self.compile(&job).and_then(|output| self.install(job, output));
         if placed.is_err() {
             self.spaces[space].cover.remove(&covered);
         }
         placed.map(Answer::Code)
-    }
-
-    fn add_slot(&mut self, job: &mut Job, pc: u64) -> Result<(), CompileError> {
-        let space = self.space(job.mode);
-        let arena = match &mut self.arena {
-            Some(arena) => arena,
-            none => none.insert(Arena::new(ARENA_SIZE)?),
-        };
-        let slot = self.spaces[space].table.slot(pc, arena)?;
-        job.slots.insert(pc, slot as u64);
-        Ok(())
     }
 
     /// Hands a job to the compiling thread; false if there is none.
@@ -299,38 +281,30 @@ impl Regions {
             self.service = Service::get().inspect_err(|error| tracing::debug!("{error}")).ok();
         }
         let Some(service) = &self.service else { return false };
-        let empty = Job {
-            region: region::Region { blocks: Vec::new() },
-            ranges: Vec::new(),
-            slots: HashMap::new(),
-            ..*job
-        };
+        let empty =
+            Job { region: region::Region { blocks: Vec::new() }, ranges: Vec::new(), ..*job };
         service.order(std::mem::replace(job, empty), &self.inbox);
         self.ordered += 1;
         true
     }
 
-    fn compile(&mut self, job: &mut Job) -> Result<Output, CompileError> {
-        loop {
-            let compiler = match &mut self.compiler {
-                Some(compiler) => compiler,
-                none => none.insert(Compiler::new()?),
-            };
-            match compiler.compile(job) {
-                Err(CompileError::Slot(pc)) => self.add_slot(job, pc)?,
-                result => return result,
-            }
-        }
+    fn compile(&mut self, job: &Job) -> Result<Output, CompileError> {
+        let compiler = match &mut self.compiler {
+            Some(compiler) => compiler,
+            none => none.insert(Compiler::new()?),
+        };
+        compiler.compile(job)
     }
 
     /// Places compiled code and lets control reach it.
-    fn install(&mut self, job: Job, output: Output) -> Result<*const u8, CompileError> {
+    fn install(&mut self, job: Job, mut output: Output) -> Result<*const u8, CompileError> {
         let space = self.space(job.mode);
         let arena = match &mut self.arena {
             Some(arena) => arena,
             none => none.insert(Arena::new(ARENA_SIZE)?),
         };
         let Job { region, ranges, mode, .. } = job;
+        relocate(&mut output, &mut self.spaces[space].table, arena)?;
         let start = arena.place(&output.bytes, output.align, output.anchor)?;
         let entry = region.entry();
         profile::note("opt", mode.space, entry, start as u64, &output.bytes, || {
@@ -375,12 +349,12 @@ impl Regions {
         let start = Instant::now();
         let done = self.inbox.take();
         let mut installed = Vec::with_capacity(done.len());
-        for Done { mut job, result, elapsed } in done {
+        for Done { job, result, elapsed } in done {
             self.ordered -= 1;
             self.stats.background += elapsed;
             let (mode, entry, job_generation) = (job.mode, job.region.entry(), job.generation);
             let space = self.space(mode);
-            // If all code has been thrown away meanwhile, the job's slots are gone.
+            // If all code has been thrown away meanwhile, it begins anew.
             if job.generation != self.generation {
                 continue;
             }
@@ -389,13 +363,6 @@ impl Regions {
             let code = match result {
                 _ if !job.ranges.iter().all(|r| is_same(vcpu, mode.space, r)) => None,
                 Ok(output) => self.install(job, output).map_err(|_| self.clear()).ok(),
-                Err(CompileError::Slot(pc)) => {
-                    if self.add_slot(&mut job, pc).is_ok() && self.order(&mut job) {
-                        self.spaces[space].pending.insert(entry);
-                        continue;
-                    }
-                    None
-                }
                 Err(error) => {
                     self.refuse(mode, entry, &error);
                     None
@@ -491,6 +458,28 @@ impl Drop for Regions {
             self.leave_parent();
         }
     }
+}
+
+/// Fills in the addresses that code refers to.
+fn relocate(
+    output: &mut Output,
+    table: &mut CodeTable,
+    arena: &mut Arena,
+) -> Result<(), CompileError> {
+    for &Relocation { at, symbol, addend } in &output.relocations {
+        let address = match symbol {
+            Symbol::JumpCache => table.jump_cache() as u64,
+            Symbol::Table => &raw mut *table as u64,
+            Symbol::Slot(pc) => table.slot(pc, arena)? as u64,
+            Symbol::Kept(number) => &raw const output.kept[number as usize] as u64,
+            Symbol::Function(function) => {
+                function.address().ok_or(CompileError::Function(function))?
+            }
+        };
+        let place = &mut output.bytes[at as usize..at as usize + 8];
+        place.copy_from_slice(&(address + u64::from(addend)).to_le_bytes());
+    }
+    Ok(())
 }
 
 fn is_same(vcpu: &Vcpu, space: u32, &(start, end, hash): &(u64, u64, u64)) -> bool {
