@@ -29,7 +29,7 @@ const ENDED: i32 = 130;
 
 /// Runs the command.
 pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
-    let mut engine = guest::engine(&args.engine)?(Tuning::default())?;
+    let mut engine = guest::engine(&args.engine)?(Tuning::default(), None)?;
     let path = args.kernel.display();
     let bytes = read(&args.kernel)?;
     if bytes.starts_with(&[0x1f, 0x8b]) {

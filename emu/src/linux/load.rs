@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::process::{Process, ProcessParts, Runner, Tracer, lock};
+use super::process::{BeforeExec, Process, ProcessParts, Runner, Tracer, lock};
 use super::stack::{self, ProgramFacts, STACK_SIZE, STACK_TOP};
 use super::{Linux, Task, abi, host};
 use crate::cpu::Vcpu;
@@ -38,6 +38,8 @@ pub struct LinuxOptions {
     pub exec_prefix: Vec<OsString>,
     /// Takes the lines of `--strace`.
     pub strace: Option<Tracer>,
+    /// Called before another program takes the process's place.
+    pub before_exec: Option<BeforeExec>,
     /// Whether guest addresses shall differ from the host's: for tests and several guests.
     pub based: bool,
 }
@@ -352,6 +354,7 @@ impl Linux {
             model: options.model,
             sysroot: options.sysroot,
             exec_prefix: options.exec_prefix,
+            before_exec: options.before_exec,
             strace: options.strace,
             runner: options.runner,
             interpreter,

@@ -45,7 +45,7 @@ pub use abi::{signal_name, signal_to_host};
 pub use errno::Errno;
 pub use host::die_by_signal;
 pub use load::{LinuxOptions, LoadError};
-pub use process::{Process, Runner, Tracer};
+pub use process::{BeforeExec, Process, Runner, Tracer};
 pub use table::{Syscall, known_calls, missing_calls};
 pub use watch::SignalWatcher;
 

@@ -169,8 +169,7 @@ impl Compiler {
             .filter(|s| !s.loc.is_default())
             .map(|s| (s.start, s.end, emit::pc_of(lowest, s.loc)))
             .collect();
-        let fp_sites =
-            pcs.iter().filter_map(|&(start, end, pc)| Some((start, end, *fp.get(&pc)?))).collect();
+        let fp_sites = fp_sites(&pcs, *mode, |pc| fp.get(&pc).copied());
         // Cranelift aligns no blocks; a tight loop that straddles fetch lines can take twice as long.
         let head = region.innermost_loop().map(|b| b.pc);
         let anchor = pcs.iter().find(|(_, _, pc)| Some(*pc) == head).map(|(start, ..)| *start);
@@ -180,12 +179,27 @@ impl Compiler {
     }
 }
 
+fn is_fp(insn: &Insn) -> bool {
+    insn.op.kind() == Kind::Fp || insn.op == Opcode::Lds
+}
+
+/// Code offset ranges of floating-point instructions, among those of all; `insn_at` says which stand where.
+pub fn fp_sites(
+    pcs: &[(u32, u32, u64)],
+    mode: Mode,
+    insn_at: impl Fn(u64) -> Option<Insn>,
+) -> Vec<Site> {
+    let pcs = if mode.unmasked { pcs } else { &[] };
+    let site = |&(start, end, pc)| Some((start, end, insn_at(pc).filter(is_fp)?));
+    pcs.iter().filter_map(site).collect()
+}
+
 /// The floating-point instructions of a region, by address.
 fn fp_insns(region: &Region) -> HashMap<u64, Insn> {
     let blocks = region.blocks.iter();
     blocks
         .flat_map(|b| (b.pc..).step_by(4).zip(&b.insns))
-        .filter(|(_, insn)| insn.op.kind() == Kind::Fp || insn.op == Opcode::Lds)
+        .filter(|(_, insn)| is_fp(insn))
         .map(|(pc, insn)| (pc, *insn))
         .collect()
 }

@@ -55,6 +55,16 @@ impl Mode {
     pub const fn translated(self) -> bool {
         self.space != 0
     }
+
+    /// All of it as a number, for code that is kept; `None` for translated memory's, which is not.
+    pub(crate) fn flags(self) -> Option<u16> {
+        let Mode { counted, based, precise, observed, strict, exact_fp, .. } = self;
+        let Mode { dynamic_nearest, unmasked, space, inline_probe, elide_probe, .. } = self;
+        let flags =
+            [counted, based, precise, observed, strict, exact_fp, dynamic_nearest, unmasked];
+        let flags = flags.into_iter().chain([inline_probe, elide_probe]);
+        (space == 0).then(|| flags.fold(0, |all, flag| all << 1 | u16::from(flag)))
+    }
 }
 
 /// Flags of accesses to the processor's state: they cannot fault.
@@ -686,7 +696,7 @@ impl<'a, 'f> Translator<'a, 'f> {
     /// Leaves all regions for the dispatcher: the callers' frames hold nothing that memory does not.
     /// Returning instead would keep the registers in [`RESULTS`] alive up to here.
     fn unwind(&mut self) {
-        let unwind = self.symbol(Symbol::Function(HostFn::Unwind));
+        let unwind = self.symbol(Symbol::HostFn(HostFn::Unwind));
         self.b.ins().return_call_indirect(self.unwind_sig, unwind, &[self.cpu]);
     }
 
@@ -870,8 +880,8 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     /// Calls a host function of the System V ABI, of up to four arguments and two results.
     pub(super) fn call_host(&mut self, f: HostFn, [a, b, c, d]: [Value; 4]) -> [Value; 2] {
-        let f = self.symbol(Symbol::Function(f));
-        let helper = self.symbol(Symbol::Function(HostFn::Helper));
+        let f = self.symbol(Symbol::HostFn(f));
+        let helper = self.symbol(Symbol::HostFn(HostFn::Helper));
         self.b.ins().call_indirect(self.helper_sig, helper, &[a, b, c, d, f, self.cpu]);
         [self.load_word(word::RESULT), self.load_word(word::RESULT + 1)]
     }

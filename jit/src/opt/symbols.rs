@@ -62,7 +62,7 @@ pub enum Symbol {
     /// One of the instructions that the code hands to the interpreter, by number.
     Kept(u32),
     /// A host function.
-    Function(HostFn),
+    HostFn(HostFn),
 }
 
 /// Eight bytes of code that hold the address of something.
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn numbers_are_found_in_moves_and_only_there() {
         let mut symbols = Symbols::new();
-        let names = [Symbol::Slot(0x1000), Symbol::Function(HostFn::Step), Symbol::JumpCache];
+        let names = [Symbol::Slot(0x1000), Symbol::HostFn(HostFn::Step), Symbol::JumpCache];
         let numbers = names.map(|name| symbols.number(name));
         assert_eq!(symbols.number(names[0]), numbers[0]);
         let mut code = vec![0x90];
