@@ -131,7 +131,7 @@ pub fn load(opts: &RunOptions, runner: Option<Runner>) -> anyhow::Result<(Linux,
 fn load_with(
     opts: &RunOptions,
     runner: Option<Runner>,
-    before_exec: Option<BeforeExec>,
+    cache: Option<(&Cache, BeforeExec)>,
 ) -> anyhow::Result<(Linux, Vcpu)> {
     let mut argv = vec![opts.argv0.clone().unwrap_or_else(|| opts.program.clone().into())];
     argv.extend(opts.args.iter().cloned());
@@ -140,7 +140,8 @@ fn load_with(
         model: CpuModel::from_name(&opts.cpu).context("unknown CPU model")?,
         runner,
         exec_prefix: exec_prefix(opts)?,
-        before_exec,
+        private: cache.as_ref().map(|(cache, _)| cache.private()).unwrap_or_default(),
+        before_exec: cache.map(|(_, before)| before),
         strace: opts.strace.then(|| Arc::new(|line: &str| eprintln!("{line}")) as Tracer),
         ..LinuxOptions::default()
     };
@@ -151,6 +152,11 @@ fn load_with(
 /// Runs the guest to its end.
 pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     let cache = opts.cache.as_ref().and_then(|folder| Cache::open(folder, &opts.program));
+    let cache = match cache {
+        // Before the guest is loaded: the process aside has no part in its memory.
+        Some(cache) if opts.sandbox.is_some() => Some(cache.write_aside()?),
+        other => other,
+    };
     let cache = cache.map(Arc::new);
     let shared = cache.as_ref().map(|cache| cache.library());
     let recipe = recipe(&opts.engine, opts.tuning, shared)?;
@@ -164,13 +170,17 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     let runner: Runner = Arc::new(move |vcpu, linux| {
         run_thread(&threads_recipe, threads_debugger.get(), vcpu, linux);
     });
-    let before_exec = cache.clone().map(|cache| {
-        let standard_error = standard_error.clone();
-        Arc::new(move || keep(&cache, &standard_error)) as BeforeExec
+    let kept = cache.as_ref().map(|shared| {
+        let (cache, standard_error) = (shared.clone(), standard_error.clone());
+        (&**shared, Arc::new(move || keep(&cache, &standard_error)) as BeforeExec)
     });
-    let (linux, vcpu) = load_with(&opts, Some(runner), before_exec)?;
+    let (linux, vcpu) = load_with(&opts, Some(runner), kept)?;
     if let Some(sandbox) = &opts.sandbox {
-        sandbox.enter(&needed(&opts, &linux))?;
+        let needed = needed(&opts, &linux);
+        if let Some(cache) = &cache {
+            cache.keep_from([&needed, &sandbox.read, &sandbox.write].into_iter().flatten())?;
+        }
+        sandbox.enter(&needed)?;
     }
     let window = vcpu.mem.kind().name();
     let process = linux.process().clone();

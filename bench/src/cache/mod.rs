@@ -15,8 +15,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
+use axp_emu::linux::Aside;
 use axp_jit::cache::{Library, MOST_BYTES, host_features};
 use hmac::{Hmac, Mac};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
@@ -29,6 +31,8 @@ const HEADER: usize = 8 + 32 + 32 + 8;
 const SIGNATURE: usize = 32;
 /// Bytes of all files in a folder: the oldest make room.
 const MOST_IN_FOLDER: u64 = 512 << 20;
+/// How long a confined process waits for the one that writes.
+const PATIENCE: Duration = Duration::from_secs(10);
 const EXTENSION: &str = ".kept";
 
 /// What code in a file was made by and for.
@@ -51,6 +55,8 @@ pub struct Cache {
     /// The file as it was read: device, inode, time of change.
     read: Option<Stamp>,
     process: u32,
+    /// Who writes the file, if not this process.
+    aside: Option<Aside>,
 }
 
 type Stamp = (u64, u64, i64, i64);
@@ -100,6 +106,7 @@ impl Cache {
             library: Arc::default(),
             read: None,
             process: std::process::id(),
+            aside: None,
         };
         let (library, read) = match cache.read(&directory) {
             Ok(Some((library, stamp))) => (library, Some(stamp)),
@@ -119,8 +126,13 @@ impl Cache {
         self.library.clone()
     }
 
+    /// What the guest's own calls must not reach.
+    pub fn private(&self) -> Vec<PathBuf> {
+        vec![self.folder.clone(), self.secret_place.clone()]
+    }
+
     /// Refuses paths by which a confined guest would reach the files or the secret.
-    pub fn keep_from<'a>(&self, paths: impl Iterator<Item = &'a Path>) -> anyhow::Result<()> {
+    pub fn keep_from<'a>(&self, paths: impl Iterator<Item = &'a PathBuf>) -> anyhow::Result<()> {
         let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let own = [real(&self.folder), real(&self.secret_place)];
         for path in paths {
@@ -141,15 +153,38 @@ impl Cache {
         if std::process::id() != self.process {
             return Ok(());
         }
-        let Some(mut body) = self.library.to_bytes(None) else { return Ok(()) };
+        let Some(body) = self.library.to_bytes() else { return Ok(()) };
+        match &self.aside {
+            None => self.write(&body),
+            Some(aside) => {
+                ensure!(
+                    aside.give(&body, PATIENCE),
+                    "the process that writes them does not answer"
+                );
+                Ok(())
+            }
+        }
+    }
+
+    /// Has a process aside write, since this one is going to be confined. It must have one thread.
+    pub fn write_aside(self) -> anyhow::Result<Self> {
+        let work = |body: &[u8]| {
+            // Whoever gave it has no way to tell of it any more.
+            let _ = self.write(body);
+        };
+        let aside = Some(Aside::start(MOST_BYTES, work).context("--cache: no process aside")?);
+        Ok(Cache { aside, ..self })
+    }
+
+    fn write(&self, body: &[u8]) -> anyhow::Result<()> {
         let directory = open_folder(&self.folder)?;
+        let mut bytes = self.sign(body);
         if self.stamp(&directory) != self.read
             && let Ok(Some((theirs, _))) = self.read(&directory)
-            && let Some(both) = self.library.to_bytes(Some(&theirs))
+            && let Some(mine) = Library::from_bytes(body.to_vec())
         {
-            body = both;
+            bytes = self.sign(&mine.joined(&theirs));
         }
-        let bytes = self.sign(&body);
         // A guest's limit is no reason to end by SIGXFSZ.
         let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
         ensure!(

@@ -12,6 +12,7 @@ use super::abi::{self, Layout};
 use super::call::Call;
 use super::errno::{Errno, SysResult};
 use super::host;
+use super::private::Private;
 use super::signals::Action;
 use super::watch::SignalWatcher;
 use crate::cpu::Vcpu;
@@ -38,6 +39,7 @@ pub struct Process {
     /// Command that runs an Alpha program on this emulator: `axplab run ...`.
     pub(super) exec_prefix: Vec<OsString>,
     pub(super) before_exec: Option<BeforeExec>,
+    pub(super) private: Private,
     pub(super) strace: Option<Tracer>,
     pub(super) runner: Option<Runner>,
     /// See `is_sharing`.
@@ -120,6 +122,7 @@ pub(super) struct ProcessParts {
     pub sysroot: Option<PathBuf>,
     pub exec_prefix: Vec<OsString>,
     pub before_exec: Option<BeforeExec>,
+    pub private: Private,
     pub strace: Option<Tracer>,
     pub runner: Option<Runner>,
     pub interpreter: Option<PathBuf>,
@@ -151,6 +154,7 @@ impl Process {
             sysroot: parts.sysroot,
             exec_prefix: parts.exec_prefix,
             before_exec: parts.before_exec,
+            private: parts.private,
             strace: parts.strace,
             runner: parts.runner,
             sharing: false,
@@ -227,6 +231,7 @@ impl Process {
             exec_prefix: self.exec_prefix.clone(),
             // It is another process, in the same memory.
             before_exec: None,
+            private: self.private.clone(),
             strace: self.strace.clone(),
             runner: self.runner.clone(),
             interpreter: self.interpreter.clone(),

@@ -119,8 +119,8 @@ impl Library {
         self.index.is_empty()
     }
 
-    /// Everything in it, what was added first, if anything was; of `others`, what this one has not.
-    pub fn to_bytes(&self, others: Option<&Library>) -> Option<Vec<u8>> {
+    /// Everything in it, what was added last first, if anything was.
+    pub fn to_bytes(&self) -> Option<Vec<u8>> {
         let added = self.added()?;
         if added.records.is_empty() {
             return None;
@@ -129,15 +129,16 @@ impl Library {
         for (key, contents) in added.records.iter().rev() {
             all.add(*key, contents);
         }
-        for library in [Some(self), others].into_iter().flatten() {
-            let mut old: Vec<_> = library.index.iter().collect();
-            // Programs reach much the same places in the same order again.
-            old.sort_by_key(|(_, places)| places[0].start);
-            for (key, places) in old {
-                places.iter().for_each(|place| all.add(*key, &library.bytes[place.clone()]));
-            }
-        }
+        all.add_loaded(self);
         Some(all.bytes)
+    }
+
+    /// What was in it from the start, and of another one what it has not.
+    pub fn joined(&self, other: &Library) -> Vec<u8> {
+        let mut all = Collected::default();
+        all.add_loaded(self);
+        all.add_loaded(other);
+        all.bytes
     }
 
     /// Whether there is something for a key.
@@ -181,6 +182,15 @@ struct Collected {
 }
 
 impl Collected {
+    fn add_loaded(&mut self, library: &Library) {
+        let mut old: Vec<_> = library.index.iter().collect();
+        // Programs reach much the same places in the same order again.
+        old.sort_by_key(|(_, places)| places[0].start);
+        for (key, places) in old {
+            places.iter().for_each(|place| self.add(*key, &library.bytes[place.clone()]));
+        }
+    }
+
     fn add(&mut self, key: Key, contents: &[u8]) {
         let there = self.variants.entry(key).or_default();
         let known = there.iter().any(|place| self.bytes[place.clone()] == *contents);
@@ -239,21 +249,21 @@ mod tests {
     #[test]
     fn what_is_added_is_there_the_next_time() {
         let library = Library::new();
-        assert_eq!(library.to_bytes(None), None);
+        assert_eq!(library.to_bytes(), None);
         library.add(key(8), vec![1, 2, 3]);
         library.add(key(8), vec![1, 2, 3]);
         library.add(key(16), vec![]);
-        let bytes = library.to_bytes(None).unwrap();
+        let bytes = library.to_bytes().unwrap();
         assert_eq!(bytes.len(), 2 * HEAD + 3);
         let next = Library::from_bytes(bytes).unwrap();
         assert_eq!(contents(&next, 8), [[1, 2, 3]]);
         assert_eq!(contents(&next, 16), [[]]);
-        assert!(!next.has(&key(24)) && next.to_bytes(None).is_none());
+        assert!(!next.has(&key(24)) && next.to_bytes().is_none());
         // Other code at the same address: both are kept, the newer one is found first, old ones go.
         for n in 0..2 * VARIANTS as u8 {
             next.add(key(8), vec![n]);
         }
-        let last = Library::from_bytes(next.to_bytes(None).unwrap()).unwrap();
+        let last = Library::from_bytes(next.to_bytes().unwrap()).unwrap();
         let newest = contents(&last, 8);
         assert_eq!(newest.len(), VARIANTS);
         assert_eq!(newest[0], [2 * VARIANTS as u8 - 1]);
@@ -265,8 +275,9 @@ mod tests {
         let (mine, theirs) = (Library::new(), Library::new());
         mine.add(key(8), vec![1]);
         theirs.add(key(16), vec![2]);
-        let theirs = Library::from_bytes(theirs.to_bytes(None).unwrap()).unwrap();
-        let both = Library::from_bytes(mine.to_bytes(Some(&theirs)).unwrap()).unwrap();
+        let theirs = Library::from_bytes(theirs.to_bytes().unwrap()).unwrap();
+        let mine = Library::from_bytes(mine.to_bytes().unwrap()).unwrap();
+        let both = Library::from_bytes(mine.joined(&theirs)).unwrap();
         assert!(both.has(&key(8)) && both.has(&key(16)));
     }
 
@@ -274,7 +285,7 @@ mod tests {
     fn bytes_that_are_no_library_are_refused() {
         let library = Library::new();
         library.add(key(8), vec![7; 100]);
-        let bytes = library.to_bytes(None).unwrap();
+        let bytes = library.to_bytes().unwrap();
         for len in 1..bytes.len() {
             assert!(Library::from_bytes(bytes[..len].to_vec()).is_none(), "{len} bytes");
         }
