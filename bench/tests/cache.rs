@@ -186,8 +186,13 @@ fn what_does_not_fit_is_refused_and_written_anew() {
         let (translated, kept, again) = lab.counts(&["--jit", "sync"], &[]);
         assert!(again == right && kept > 20 * translated, "{say}: {translated}, {kept}");
     }
-    // With another secret it is somebody else's.
+    // With another secret the file has another name, and under that it is somebody else's.
+    let aside = lab.dir.path().join("aside");
+    fs::rename(&file, &aside).unwrap();
     fs::write(lab.secret(), [7; 32]).unwrap();
+    assert_eq!(lab.warning(&right), "");
+    let file = lab.file();
+    fs::rename(&aside, &file).unwrap();
     assert!(lab.warning(&right).contains("not signed with your secret"));
     fs::set_permissions(lab.secret(), fs::Permissions::from_mode(0o644)).unwrap();
     assert!(lab.warning(&right).contains("cache-secret`: its mode is 644"));
@@ -195,7 +200,6 @@ fn what_does_not_fit_is_refused_and_written_anew() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
     assert!(lab.warning(&right).contains("its mode is 666"));
     // The file is a link; the folder is others' too; the folder is a link.
-    let aside = lab.dir.path().join("aside");
     fs::rename(&file, &aside).unwrap();
     symlink(&aside, &file).unwrap();
     assert!(lab.warning(&right).contains("symbolic link"));

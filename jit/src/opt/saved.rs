@@ -106,7 +106,7 @@ impl Saved {
         let mut last = shape.entry;
         for &(start, end, inlined) in &shape.blocks {
             w.distance(last, start);
-            w.number((end - start) / 4 << 1 | u64::from(inlined));
+            w.number(((end - start) / 4) << 1 | u64::from(inlined));
             last = end;
         }
         w.number(shape.calls.len() as u64);
