@@ -58,8 +58,20 @@ impl Mode {
 
     /// All of it as a number, for code that is kept; `None` for translated memory's, which is not.
     pub(crate) fn flags(self) -> Option<u16> {
-        let Mode { counted, based, precise, observed, strict, exact_fp, .. } = self;
-        let Mode { dynamic_nearest, unmasked, space, inline_probe, elide_probe, .. } = self;
+        // Nothing is left out, so that a new field cannot be forgotten here.
+        let Mode {
+            counted,
+            based,
+            precise,
+            observed,
+            strict,
+            exact_fp,
+            dynamic_nearest,
+            unmasked,
+            space,
+            inline_probe,
+            elide_probe,
+        } = self;
         let flags =
             [counted, based, precise, observed, strict, exact_fp, dynamic_nearest, unmasked];
         let flags = flags.into_iter().chain([inline_probe, elide_probe]);
