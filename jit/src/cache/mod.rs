@@ -52,7 +52,7 @@ pub(crate) struct Key {
 impl Key {
     /// The key of code for `vcpu`; `None` for what is not kept: translated memory's.
     pub fn new(kind: Kind, mode: Mode, vcpu: &Vcpu, pc: u64) -> Option<Key> {
-        let mode = mode.flags()?;
+        let mode = flags(mode)?;
         Some(Key { kind: kind as u8, mode, model: vcpu.model as u8, pal: vcpu.pal as u8, pc })
     }
 
@@ -70,6 +70,27 @@ impl Key {
         let mode = u16::from_le_bytes([mode0, mode1]);
         Key { kind, mode, model, pal, pc: u64::from_le_bytes(*pc) }
     }
+}
+
+/// All of a mode as a number, for code that is kept; `None` for translated memory's, which is not.
+fn flags(mode: Mode) -> Option<u16> {
+    // Nothing is left out, so that a new field cannot be forgotten here.
+    let Mode {
+        counted,
+        based,
+        precise,
+        observed,
+        strict,
+        exact_fp,
+        dynamic_nearest,
+        unmasked,
+        space,
+        inline_probe,
+        elide_probe,
+    } = mode;
+    let flags = [counted, based, precise, observed, strict, exact_fp, dynamic_nearest, unmasked];
+    let flags = flags.into_iter().chain([inline_probe, elide_probe]);
+    (space == 0).then(|| flags.fold(0, |all, flag| all << 1 | u16::from(flag)))
 }
 
 /// Translations of one program, shared by the engines of its threads.

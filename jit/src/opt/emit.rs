@@ -55,28 +55,6 @@ impl Mode {
     pub const fn translated(self) -> bool {
         self.space != 0
     }
-
-    /// All of it as a number, for code that is kept; `None` for translated memory's, which is not.
-    pub(crate) fn flags(self) -> Option<u16> {
-        // Nothing is left out, so that a new field cannot be forgotten here.
-        let Mode {
-            counted,
-            based,
-            precise,
-            observed,
-            strict,
-            exact_fp,
-            dynamic_nearest,
-            unmasked,
-            space,
-            inline_probe,
-            elide_probe,
-        } = self;
-        let flags =
-            [counted, based, precise, observed, strict, exact_fp, dynamic_nearest, unmasked];
-        let flags = flags.into_iter().chain([inline_probe, elide_probe]);
-        (space == 0).then(|| flags.fold(0, |all, flag| all << 1 | u16::from(flag)))
-    }
 }
 
 /// Flags of accesses to the processor's state: they cannot fault.
