@@ -35,7 +35,7 @@ const DELAY_LOOPS: u64 = 4_000_000;
 /// Runs the command.
 pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
     let make = guest::engine(&args.engine)?;
-    let mut engine = make(Tuning::default())?;
+    let mut engine = make(Tuning::default(), None)?;
     if args.deterministic && args.cpus > 1 {
         bail!("--deterministic runs one processor; leave --cpus out");
     }
@@ -79,7 +79,8 @@ pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
     let terminal = Raw::enter().context("cannot set the terminal")?;
     listen(machine.platform.clone(), terminal.is_some());
     watch_signals(machine.platform.clone())?;
-    let outcome = machine.run(&mut *engine, &|| make(Tuning::default()).ok(), args.deterministic);
+    let outcome =
+        machine.run(&mut *engine, &|| make(Tuning::default(), None).ok(), args.deterministic);
     drop(terminal);
     if args.stats {
         print_statistics(&machine, &*engine, start);

@@ -10,7 +10,7 @@ use crate::cpu::Vcpu;
 use crate::engine::{Engine, Outcome};
 use crate::isa::CpuModel;
 use crate::load::Image;
-use crate::machine::osf::{Counters, Processor, Report};
+use crate::machine::osf::{Counters, Drive, Processor, Report};
 use crate::machine::{Console, MakeEngine};
 use crate::mem::{PAGE_SIZE, Physical};
 
@@ -138,16 +138,26 @@ impl Guest {
     /// Runs it to its end, the first processor by `engine` and others by what `make` makes. With
     /// `counted`, time is made of instructions, and runs repeat exactly; others are not started then.
     pub fn run(&mut self, engine: &mut dyn Engine, make: MakeEngine<'_>, counted: bool) -> Outcome {
-        let platform = self.platform.clone();
         if counted {
             return self.processor.run(engine, &mut self.vcpu, Some(u64::MAX));
         }
+        self.run_by(engine, make, &|processor, engine, vcpu| processor.drive(engine, vcpu))
+    }
+
+    /// Runs it to its end in real time, each processor by `drive`.
+    pub fn run_by(
+        &mut self,
+        engine: &mut dyn Engine,
+        make: MakeEngine<'_>,
+        drive: Drive<'_>,
+    ) -> Outcome {
+        let platform = self.platform.clone();
         let physical = match self.vcpu.mem.system() {
             Some(system) => system.shared_physical(),
             None => unreachable!("a guest's memory is translated"),
         };
         let (model, left) = (self.model, Mutex::default());
-        let others = Secondaries { platform: &platform, physical, model, make, left };
+        let others = Secondaries { platform: &platform, physical, model, make, drive, left };
         let outcome = thread::scope(|scope| {
             // The threads end also when a panic passes by here.
             struct Stop<'a>(&'a Clipper);
@@ -163,7 +173,7 @@ impl Guest {
                 let others = &others;
                 scope.spawn(move || others.run(whami));
             }
-            self.processor.run(engine, &mut self.vcpu, None)
+            self.processor.in_time(&mut self.vcpu, |processor, vcpu| drive(processor, engine, vcpu))
         });
         self.left = others.left.into_inner().unwrap_or_else(PoisonError::into_inner);
         outcome

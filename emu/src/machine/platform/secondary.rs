@@ -9,7 +9,7 @@ use super::{Clipper, hwrpb};
 use crate::cpu::Vcpu;
 use crate::engine::Outcome;
 use crate::isa::CpuModel;
-use crate::machine::osf::{Counters, Processor, Report};
+use crate::machine::osf::{Counters, Drive, Processor, Report};
 use crate::machine::{HALTED, MakeEngine};
 use crate::mem::Physical;
 
@@ -35,6 +35,7 @@ pub(super) struct Secondaries<'a> {
     pub physical: Arc<Physical>,
     pub model: CpuModel,
     pub make: MakeEngine<'a>,
+    pub drive: Drive<'a>,
     pub left: Mutex<Left>,
 }
 
@@ -62,7 +63,8 @@ impl Secondaries<'_> {
         let mut processor = Processor::new(self.platform.clone(), whami, &mut vcpu, context);
         self.begin(&mut vcpu, start, whami);
         let mut engine = (self.make)()?;
-        let outcome = processor.run(&mut *engine, &mut vcpu, None);
+        let outcome = processor
+            .in_time(&mut vcpu, |processor, vcpu| (self.drive)(processor, &mut *engine, vcpu));
         self.platform.leave();
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         left.counters.push((whami, processor.counters()));

@@ -9,7 +9,9 @@ use super::stack::GUEST;
 #[derive(Debug, thiserror::Error)]
 pub enum NetError {
     /// Not one of those that there are.
-    #[error("`{0}` is no network; there are `user[,hostfwd=tcp:PORT-PORT]...` and `tap=NAME`")]
+    #[error(
+        "`{0}` is no network, or option of one; there are `user[,hostfwd=tcp:PORT-PORT]...` and `tap=NAME`"
+    )]
     Unknown(String),
     /// A forward that is none.
     #[error(
