@@ -1,4 +1,4 @@
-//! What `--net` takes.
+//! What `--net` takes: networks and forwards of ports, read from text.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
