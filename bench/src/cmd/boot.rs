@@ -70,7 +70,8 @@ pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
     let terminal = Raw::enter().context("cannot set the terminal")?;
     listen(machine.platform.clone(), terminal.is_some());
     watch_signals(machine.platform.clone())?;
-    let outcome = machine.run(&mut *engine, &|| make(Tuning::default(), None).ok(), args.deterministic);
+    let outcome =
+        machine.run(&mut *engine, &|| make(Tuning::default(), None).ok(), args.deterministic);
     drop(terminal);
     if args.stats {
         print_statistics(&machine, &*engine, start);
