@@ -151,15 +151,17 @@ pub struct MachineArgs {
 #[command(after_help = "Examples:\n  \
     axplab modes getsyi --probe walk\n  \
     axplab modes VUPS.COM\n  \
-    axplab modes -L /usr/alpha-linux-gnu ./prog -- its arguments\n\n\
+    axplab modes -L /usr/alpha-linux-gnu ./prog -- its arguments\n  \
+    axplab modes boot -- --kernel vmlinux --initrd initramfs.gz\n  \
+    axplab modes machine -- kernel.elf\n\n\
     A Linux program ends as under `axplab run`; its times are sampled, on all its threads but not in\n\
     the processes that it forks.")]
 pub struct ModesArgs {
-    /// The program: getsyi, chmk, probe, a DCL command procedure (FILE.COM), or the path of an Alpha
-    /// program for Linux
+    /// The program: getsyi, chmk, probe, a DCL command procedure (FILE.COM), the path of an Alpha
+    /// program for Linux, or `boot` or `machine` with their arguments
     #[arg(default_value = "getsyi")]
     pub program: String,
-    /// Arguments of a Linux program
+    /// Arguments of a Linux program, of `boot` or of `machine`
     #[arg(last = true, value_name = "ARGS")]
     pub args: Vec<OsString>,
     /// Where a Linux program's absolute paths are looked up first (its ld.so, libraries)
