@@ -186,6 +186,7 @@ pub struct ModesArgs {
     axplab bench --samples 15 --json run.json\n  \
     axplab bench --all --json all.json       every row of every published table\n  \
     axplab bench --all --resume all.json     go on with it after an interruption\n  \
+    axplab bench --booted                    a booted kernel beside qemu-system-alpha\n  \
     axplab bench --program ./mine.alpha --native-twin ./mine -- its arguments\n  \
     axplab bench --config lab.toml --engines native,ds10\n\n\
     A configuration file adds engines of your own and defaults; {elf} is the Alpha program,\n\
@@ -202,6 +203,9 @@ pub struct BenchArgs {
     /// Every row of `axplab list`: also traps, system calls, streams, disk and files
     #[arg(long)]
     pub all: bool,
+    /// Rows on a booted Linux kernel, beside qemu-system-alpha (`cargo xtask kernel` builds one; in --all, too)
+    #[arg(long)]
+    pub booted: bool,
     /// Keep the rows that FILE, the record of an interrupted run, already has; the result replaces it
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
