@@ -160,7 +160,7 @@ fn a_profile_names_the_functions_of_the_kernel_and_tags_them_with_their_mode() {
         assert!(told.lines().any(|line| line.trim_end().ends_with(call)), "{call}: {told}");
     }
     assert!(!told.contains("executive"), "{told}");
-    assert!(fs::read_to_string(graph).unwrap().contains("calibrate_delay [kernel]"));
+    assert!(fs::read_to_string(graph).unwrap().contains("calibrate_delay_[kernel]"));
 }
 
 #[test]
