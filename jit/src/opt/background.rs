@@ -37,8 +37,8 @@ struct Order {
 pub struct Done {
     /// What was to be compiled.
     pub job: Job,
-    /// What became of it.
-    pub result: Result<Output, CompileError>,
+    /// What became of it; `None` if another thread has had the same compiled meanwhile.
+    pub result: Option<Result<Output, CompileError>>,
     /// How long that took.
     pub elapsed: Duration,
 }
@@ -177,6 +177,10 @@ fn serve(orders: Receiver<Order>) {
         if Arc::strong_count(&inbox) == 1 {
             continue; // Its engine has ended.
         }
+        if job.is_there() {
+            inbox.put(Done { job, result: None, elapsed: Duration::ZERO });
+            continue;
+        }
         let start = Instant::now();
         let result = match &mut compiler {
             Some(compiler) => guarded(compiler, &job),
@@ -190,7 +194,10 @@ fn serve(orders: Receiver<Order>) {
         if matches!(result, Err(CompileError::Panic)) {
             compiler = None;
         }
-        inbox.put(Done { job, result, elapsed: start.elapsed() });
+        if let Ok(output) = &result {
+            job.share(output);
+        }
+        inbox.put(Done { job, result: Some(result), elapsed: start.elapsed() });
     }
 }
 
