@@ -65,8 +65,13 @@ pub mod word {
         FAULT_RIP,
         /// Host address of an access that faulted; 0 if the host does not tell.
         FAULT_ADDR,
-        /// Of an access that faulted: bit 0 if it was a store, bit 1 if the host sent SIGBUS.
+        /// Of an access that faulted: bit 0 if it was a store, bit 1 if the host sent SIGBUS; from bit 8 on its
+        /// bytes, if a region made it.
         FAULT_WRITE,
+        /// Host address at which an access of a region that faulted began.
+        FAULT_START,
+        /// The first quadword that it was to store, if it was of an octaword.
+        FAULT_VALUE,
         /// Number of the place at which baseline code was left.
         SITE,
         /// The jump cache that baseline code looks targets up in.

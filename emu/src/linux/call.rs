@@ -28,6 +28,14 @@ fn six(args: &[u64]) -> [u64; 6] {
     out
 }
 
+impl<'a> Call<'a> {
+    /// What the thread asks for in its argument registers.
+    pub fn new(linux: &'a mut Linux, vcpu: &'a mut Vcpu) -> Self {
+        let a = std::array::from_fn(|n| vcpu.cpu.r[16 + n]);
+        Call { linux, vcpu, a }
+    }
+}
+
 impl Call<'_> {
     /// Passes a call on that returns soon.
     pub fn host(&self, nr: i64, args: &[u64]) -> SysResult {

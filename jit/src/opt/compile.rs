@@ -17,9 +17,10 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
 use super::emit::{self, Mode, Translator};
 use super::keep::keep_alive;
-use super::products;
+use super::merged::Merged;
 use super::saved::{Saved, Shape, Words};
 use super::symbols::{HostFn, Relocation, Symbols};
+use super::{pairs, products};
 use crate::analysis::Facts;
 use crate::cache::{Key, Library};
 use crate::code::ArenaError;
@@ -106,8 +107,8 @@ pub struct Output {
     pub anchor: usize,
     /// Code offset ranges of guest instructions, by offset.
     pub pcs: Vec<(u32, u32, u64)>,
-    /// Where one load does the work of two: guest addresses of the first and the other.
-    pub merged: Vec<(u64, u64)>,
+    /// Host accesses that do the work of several.
+    pub merged: Vec<Merged>,
     /// Code offset ranges of floating-point instructions.
     pub fp_sites: Vec<Site>,
     /// Instructions that the code refers to.
@@ -165,10 +166,16 @@ impl Compiler {
         let in_order = !fp.is_empty();
         let mut symbols = Symbols::new();
         let builder = FunctionBuilder::new(&mut self.context.func, &mut self.frontend);
-        let (builder, merged) =
+        let (builder, mut merged) =
             Translator::translate(builder, region, &facts, *mode, *model, in_order, &mut symbols);
         builder.finalize(self.isa.frontend_config());
         products::multiply_wide(&mut self.context.func);
+        let lowest = emit::lowest_pc(region);
+        // Elsewhere each access counts by itself.
+        if !mode.precise && !mode.strict && !mode.translated() {
+            let pc_of = |loc| emit::pc_of(lowest, loc);
+            pairs::join(&mut self.context.func, in_order, pc_of, &mut merged);
+        }
         let mut isa = &self.isa;
         if in_order {
             isa = &self.in_order;
@@ -193,7 +200,6 @@ impl Compiler {
         assert!(code.buffer.relocs().is_empty(), "all addresses are numbers of ours");
         let mut bytes = code.code_buffer().to_vec();
         let relocations = symbols.find(&mut bytes);
-        let lowest = emit::lowest_pc(region);
         let pcs: Vec<(u32, u32, u64)> = code
             .buffer
             .get_srclocs_sorted()

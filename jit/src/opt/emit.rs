@@ -14,6 +14,7 @@ use std::mem::offset_of;
 
 use super::lazy::Waiting;
 use super::lower_fp_direct::Fused;
+use super::merged::Merged;
 use super::precise::{Group, Tail};
 use super::reuse::{Known, only_predecessors};
 use super::symbols::{HostFn, Symbol, Symbols};
@@ -101,7 +102,7 @@ pub struct Translator<'a, 'f> {
     /// Data of this block that were loaded in one piece, by number, and their guest addresses.
     pub(super) data: BTreeMap<usize, (Value, Value)>,
     /// Where a load at the first address also does the work of one at the second, which may fault.
-    pub(super) merged: Vec<(u64, u64)>,
+    pub(super) merged: Vec<Merged>,
     /// The last CMPTxx of this block: its target register and its truth.
     pub(super) compare: Option<(u8, Value)>,
     /// Values that are others with a constant added.
@@ -166,7 +167,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         model: CpuModel,
         in_order: bool,
         symbols: &'a mut Symbols,
-    ) -> (FunctionBuilder<'f>, Vec<(u64, u64)>) {
+    ) -> (FunctionBuilder<'f>, Vec<Merged>) {
         let sig = b.import_signature(signature());
         let mut helper = Signature::new(CallConv::PreserveAll);
         helper.params = vec![AbiParam::new(I64); 6];

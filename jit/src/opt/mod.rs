@@ -24,6 +24,8 @@ mod lower_fpcr;
 mod lower_int;
 mod lower_lock;
 mod lower_mem;
+mod merged;
+mod pairs;
 mod precise;
 mod products;
 mod regions;

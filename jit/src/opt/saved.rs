@@ -9,6 +9,7 @@ use axp_emu::isa::{Insn, Opcode, decode};
 
 use super::compile::Output;
 use super::emit::Mode;
+use super::merged::Merged;
 use super::symbols::{HostFn, Relocation, Symbol};
 use super::{compile, regions};
 use crate::cache::{Reader, Writer};
@@ -135,9 +136,11 @@ impl Saved {
             (last, last_pc) = (u64::from(end), pc);
         }
         w.number(output.merged.len() as u64);
-        for &(first, other) in &output.merged {
-            w.distance(shape.entry, first);
-            w.distance(first, other);
+        for merged in &output.merged {
+            let [pc, bytes, whose @ ..] = merged.to_numbers();
+            w.distance(shape.entry, pc);
+            w.number(bytes);
+            whose.into_iter().for_each(|other| w.distance(pc, other));
         }
         w.number(output.kept.len() as u64);
         output.kept.iter().for_each(|insn| w.insn(insn));
@@ -191,8 +194,9 @@ impl Saved {
             Some((u32::try_from(start).ok()?, u32::try_from(end).ok()?, last_pc))
         })?;
         let merged = r.list(|r| {
-            let first = r.distance(entry)?;
-            Some((first, r.distance(first)?))
+            let (pc, bytes) = (r.distance(entry)?, r.number()?);
+            let whose = [r.distance(pc)?, r.distance(pc)?, r.distance(pc)?];
+            Merged::from_numbers([pc, bytes, whose[0], whose[1], whose[2]])
         })?;
         let kept: Box<[Insn]> = r.list(Reader::insn)?.into();
         let inside = |relocation: &Relocation| {
@@ -304,7 +308,10 @@ mod tests {
             align: 64,
             anchor: 9,
             pcs: vec![(0, 4, 0x1000), (4, 8, 0x1004), (20, 28, 0x1000)],
-            merged: vec![(0x1000, 0x1004)],
+            merged: vec![
+                Merged::datum(0x1000, 0x1004),
+                Merged::pair([0x1000, 0x1004], [None, Some(0x1008)]),
+            ],
             fp_sites: vec![(4, 8, decode(addt).expect("an instruction"))],
             kept: vec![decode(0x4022_0003).expect("addl")].into(),
         };
