@@ -16,10 +16,13 @@ pub struct Shelf {
     forks: AtomicU64,
 }
 
+/// A record with its number.
+type Numbered = (u64, Arc<[u8]>);
+
 /// Records by key, the newest last, each with its number.
 #[derive(Debug, Default)]
 pub struct Records {
-    by_key: HashMap<Key, Vec<(u64, Arc<[u8]>)>>,
+    by_key: HashMap<Key, Vec<Numbered>>,
     bytes: usize,
     last: u64,
 }
@@ -82,13 +85,13 @@ impl Records {
     }
 
     /// Records of a key.
-    pub fn of(&self, key: &Key) -> &[(u64, Arc<[u8]>)] {
+    pub fn of(&self, key: &Key) -> &[Numbered] {
         self.by_key.get(key).map_or(&[], Vec::as_slice)
     }
 
     /// All, the newest first.
     pub fn all(&self) -> Vec<(u64, Key, Arc<[u8]>)> {
-        let each = |(key, records): (&Key, &Vec<(u64, Arc<[u8]>)>)| {
+        let each = |(key, records): (&Key, &Vec<Numbered>)| {
             records.iter().map(|(n, record)| (*n, *key, record.clone())).collect::<Vec<_>>()
         };
         let mut all: Vec<_> = self.by_key.iter().flat_map(each).collect();
