@@ -49,6 +49,9 @@ pub fn engine(name: &str) -> anyhow::Result<Maker> {
     Ok(recipe(name, Tuning::default(), None)?.make)
 }
 
+/// How long a run that keeps translations goes on for those that are under way.
+const UNDONE_AT_END: Duration = Duration::from_secs(2);
+
 /// How the guest's threads get their engines.
 #[derive(Clone)]
 struct Recipe {
@@ -216,6 +219,8 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
         return ended(outcome);
     }
     if let Some(cache) = &cache {
+        // What was found hot and not compiled yet would be the next run's to compile.
+        axp_jit::opt::wait_until_done(UNDONE_AT_END);
         keep(cache, &standard_error);
     }
     let executed = elapsed.saturating_sub(stats.translate);
