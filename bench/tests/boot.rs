@@ -2,6 +2,8 @@
 //! machine ends. Tests skip where no kernel was built (`cargo xtask kernel`, or `AXPLAB_KERNELS` names the
 //! folder), and fail for it under `AXPLAB_REQUIRE_TOOLS`.
 
+mod common;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -9,34 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
+use common::{kernels, kernels_with};
+
 const AXPLAB: &str = env!("CARGO_BIN_EXE_axplab");
-
-/// The folder of the kernels, if these files were built.
-fn kernels_with(files: &[&str]) -> Option<PathBuf> {
-    let named = std::env::var_os("AXPLAB_KERNELS").map(PathBuf::from);
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/kernel");
-    let folder = named.unwrap_or(here);
-    let Some(missing) = files.iter().find(|file| !folder.join(file).exists()) else {
-        return Some(folder);
-    };
-    let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    eprintln!("skipped: {test} needs {missing} in {}: `cargo xtask kernel`", folder.display());
-    None
-}
-
-/// The folder of the kernels, if the small ones were built; they have to be where tools are required.
-fn kernels() -> Option<PathBuf> {
-    let folder = kernels_with(&[
-        "minimal/vmlinux",
-        "smp/vmlinux",
-        "initramfs.cpio",
-        "busybox.cpio",
-        "commands.txt",
-    ]);
-    let required = std::env::var_os("AXPLAB_REQUIRE_TOOLS").is_some();
-    assert!(folder.is_some() || !required, "a kernel is required: `cargo xtask kernel`");
-    folder
-}
 
 fn boot(arguments: &[&str]) -> Output {
     Command::new(AXPLAB).arg("boot").args(arguments).stdin(Stdio::null()).output().unwrap()
@@ -153,6 +130,60 @@ fn a_deterministic_boot_is_the_same_on_every_engine() {
         (String::from_utf8_lossy(&out.stdout).into_owned(), count.expect("counted"))
     };
     assert_eq!(counted("interp"), counted("auto"));
+}
+
+/// Runs a command on a boot of the minimal kernel, and gives its standard error.
+fn observed(folder: &Path, command: &[&str], kernel: &str, more: &[&str]) -> String {
+    let (kernel, initrd) = (folder.join(kernel), folder.join("initramfs.cpio"));
+    let files = ["--kernel", kernel.to_str().unwrap(), "--initrd", initrd.to_str().unwrap()];
+    let mut axplab = Command::new(AXPLAB);
+    axplab.args(command).args(files).args(more).stdin(Stdio::null());
+    let out = axplab.output().unwrap();
+    let (text, told) =
+        (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr).into_owned());
+    assert_eq!(out.status.code(), Some(0), "{told}");
+    assert!(text.contains("init: all is well"), "{text}");
+    told
+}
+
+#[test]
+fn a_profile_names_the_functions_of_the_kernel_and_tags_them_with_their_mode() {
+    let Some(folder) = kernels() else { return };
+    let files = tempfile::tempdir().unwrap();
+    let graph = files.path().join("graph.svg");
+    let command = ["profile", "--flame-graph", graph.to_str().unwrap(), "boot"];
+    let append = ["--append", "console=ttyS0"];
+    let told = observed(&folder, &command, "minimal/vmlinux", &append);
+    // Without lpj= the kernel measures its delay loop for most of the time.
+    let row = told.lines().find(|line| line.contains("  calibrate_delay"));
+    let row = row.unwrap_or_else(|| panic!("{told}"));
+    assert!(row.contains("kernel") && row.contains("vmlinux"), "{row}");
+    for call in ["swpipl", "callsys", "rti"] {
+        assert!(told.lines().any(|line| line.trim_end().ends_with(call)), "{call}: {told}");
+    }
+    assert!(!told.contains("executive"), "{told}");
+    assert!(fs::read_to_string(graph).unwrap().contains("calibrate_delay_[kernel]"));
+}
+
+#[test]
+fn modes_of_a_booted_kernel_add_up_with_its_sleep() {
+    let Some(folder) = kernels() else { return };
+    for (kernel, cpus) in [("minimal/vmlinux", "1"), ("smp/vmlinux", "3")] {
+        let more = ["--append", "console=ttyS0 lpj=1000000 sleep", "--cpus", cpus];
+        let told = observed(&folder, &["modes", "boot", "--"], kernel, &more);
+        let share = |name: &str| -> f64 {
+            let row = told.lines().find(|line| line.starts_with(name));
+            let row = row.unwrap_or_else(|| panic!("no {name}: {told}"));
+            row[name.len()..].split_whitespace().nth(1).unwrap().parse().unwrap()
+        };
+        let kinds = ["Kernel Mode", "User Mode", "PALcode", "Translation", "Idle Time"].map(share);
+        let sum: f64 = kinds.iter().sum();
+        assert!((99.0..101.0).contains(&sum), "{sum}: {told}");
+        // The first program sleeps for three seconds.
+        assert!(kinds[0] > 0.0 && kinds[4] > 30.0, "{told}");
+        let plural = if cpus == "1" { "1 processor" } else { "3 processors" };
+        assert!(told.lines().any(|line| line.ends_with(plural)), "{told}");
+    }
 }
 
 #[test]

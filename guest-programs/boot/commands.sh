@@ -332,7 +332,7 @@ exec 4< numbers; read p <&4; read q <&4; exec 4<&-; echo $p $q
 step
 (sleep 0; echo background) & wait; echo waited
 step
-sleep 5 & kill $!; wait $!; echo $?
+sh -c 'sleep 5 & kill $!; wait $!; echo $?' 2>/dev/null # When it tells of the signal is up to it.
 step
 for i in 1 2 3 4; do (seq $((i * 100)) | md5sum > s.$i) & done; wait; cat s.1 s.2 s.3 s.4
 step

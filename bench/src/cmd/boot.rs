@@ -13,14 +13,16 @@ use axp_emu::engine::{Engine, Outcome as Ended};
 use axp_emu::interp::CYCLES_PER_SECOND;
 use axp_emu::isa::CpuModel;
 use axp_emu::load;
-use axp_emu::machine::osf::Halt;
+use axp_emu::machine::osf::{Drive, Halt};
 use axp_emu::machine::platform::{Clipper, Disk, Guest, Network, Settings};
 use axp_emu::machine::{Console, HALTED};
+use axp_emu::mem::AddressSpace;
 use axp_jit::auto::Tuning;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::cli_boot::BootArgs;
+use crate::debug::{Listener, Session};
 use crate::terminal::Raw;
 use crate::{Outcome, guest};
 
@@ -34,6 +36,15 @@ const DELAY_LOOPS: u64 = 4_000_000;
 
 /// Runs the command.
 pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
+    Ok(run(&args, None)?.0)
+}
+
+/// Boots and runs the kernel, each processor by `drive` if there is one; with the first processor's memory
+/// as it was left.
+pub fn run(
+    args: &BootArgs,
+    drive: Option<Drive<'_>>,
+) -> anyhow::Result<(Outcome, Arc<AddressSpace>)> {
     let make = guest::engine(&args.engine)?;
     let mut engine = make(Tuning::default(), None)?;
     if args.deterministic && args.cpus > 1 {
@@ -44,6 +55,10 @@ pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
     }
     let disks = args.disk.iter().map(|name| disk(name)).collect::<anyhow::Result<_>>()?;
     let network = args.net.as_deref().map(Network::open).transpose()?;
+    let listener = args.gdb.as_deref().map(Listener::open).transpose()?;
+    if listener.is_some() && drive.is_some() {
+        bail!("a system under a debugger is not sampled; leave --gdb out");
+    }
     let path = args.kernel.display();
     let bytes = read(&args.kernel)?;
     if bytes.starts_with(&[0x1f, 0x8b]) {
@@ -75,17 +90,31 @@ pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
     };
     let mut machine = Guest::new(&kernel, settings)?;
     drop((bytes, initrd));
+    let session =
+        listener.map(|listener| Session::accept_system(listener, &machine)).transpose()?;
+    let debugger = session.as_ref().map(Session::hub);
     let start = Instant::now();
     let terminal = Raw::enter().context("cannot set the terminal")?;
     listen(machine.platform.clone(), terminal.is_some());
     watch_signals(machine.platform.clone())?;
-    let outcome =
-        machine.run(&mut *engine, &|| make(Tuning::default(), None).ok(), args.deterministic);
+    let make = || make(Tuning::default(), None).ok();
+    let outcome = match (drive, debugger) {
+        (Some(drive), _) => machine.run_by(&mut *engine, &make, drive),
+        (None, Some(debugger)) => {
+            machine.run_by(&mut *engine, &make, &|processor, engine, vcpu| {
+                debugger.run_processor(engine, processor, vcpu)
+            })
+        }
+        (None, None) => machine.run(&mut *engine, &make, args.deterministic),
+    };
     drop(terminal);
+    if let Some(session) = session {
+        session.finish(outcome);
+    }
     if args.stats {
         print_statistics(&machine, &*engine, start);
     }
-    finish(&machine, outcome)
+    Ok((finish(&machine, outcome)?, machine.vcpu.mem.clone()))
 }
 
 /// The disk of an option: a name, with `,ro` behind it or not.

@@ -338,26 +338,39 @@ impl SystemMap {
     /// is an access violation where it does not let the kernel read, else a translation not valid.
     fn walk(&self, ptbr: u64, va: u64) -> Result<u64, FaultKind> {
         self.walks.set(self.walks.get() + 1);
+        Self::walk_in(&self.physical, self.translation.get(), ptbr, va)
+    }
+
+    fn walk_in(
+        physical: &Physical,
+        translation: Translation,
+        ptbr: u64,
+        va: u64,
+    ) -> Result<u64, FaultKind> {
         if (va as i64) << 21 >> 21 != va as i64 {
             return Err(FaultKind::AccessViolation);
         }
         let mut table = ptbr << 13;
         for shift in [33, 23] {
             let at = table + (va >> shift & 1023) * 8;
-            let entry = self.physical.quadword(at).ok_or(FaultKind::MachineCheck)?;
+            let entry = physical.quadword(at).ok_or(FaultKind::MachineCheck)?;
             if entry & pte::V == 0 {
-                let allowed = entry & pte::KRE != 0 || self.translation.get() == Translation::Osf;
+                let allowed = entry & pte::KRE != 0 || translation == Translation::Osf;
                 return Err(if allowed { FaultKind::NotValid } else { FaultKind::AccessViolation });
             }
             table = entry >> pte::PFN_SHIFT << 13;
         }
-        self.physical.quadword(table + (va >> 13 & 1023) * 8).ok_or(FaultKind::MachineCheck)
+        physical.quadword(table + (va >> 13 & 1023) * 8).ok_or(FaultKind::MachineCheck)
     }
 
     /// A pseudo entry for what is not translated by page tables; OSF/1's is for the kernel alone.
     fn superpage(&self, va: u64) -> Option<u64> {
+        Self::superpage_in(self.translation.get(), va)
+    }
+
+    fn superpage_in(translation: Translation, va: u64) -> Option<u64> {
         const ALL: u64 = pte::V | pte::ASM | 0xff00;
-        match self.translation.get() {
+        match translation {
             Translation::Off => Some(ALL | va >> 13 << pte::PFN_SHIFT),
             // VA<42:41> = 2 maps 41 bits; bit 40 selects the other half of physical space.
             Translation::Osf if (va as i64) >> 41 == -2 => {
@@ -728,6 +741,15 @@ impl SystemMap {
     /// Physical address that the current mode reads at `va`, without a trace: for reports.
     pub fn peek(&self, va: u64) -> Option<u64> {
         let entry = self.superpage(va).or_else(|| self.walk(self.ptbr.get(), va).ok())?;
+        (entry & pte::V != 0).then_some((entry >> pte::PFN_SHIFT << 13) + (va & (PAGE_SIZE - 1)))
+    }
+
+    /// Physical address of `va` in the kernel's view of a page table of OSF/1, whatever a processor is at:
+    /// for debuggers.
+    pub fn osf_address(physical: &Physical, ptbr: u64, va: u64) -> Option<u64> {
+        let superpage = Self::superpage_in(Translation::Osf, va);
+        let walked = || Self::walk_in(physical, Translation::Osf, ptbr, va).ok();
+        let entry = superpage.or_else(walked)?;
         (entry & pte::V != 0).then_some((entry >> pte::PFN_SHIFT << 13) + (va & (PAGE_SIZE - 1)))
     }
 }

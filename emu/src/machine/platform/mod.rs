@@ -82,6 +82,8 @@ struct Line {
     /// There may be an interrupt.
     attention: AtomicBool,
     interprocessor: AtomicBool,
+    /// It is to wake up, though there be no interrupt.
+    called: AtomicBool,
     bell: Doorbell,
 }
 
@@ -151,6 +153,9 @@ pub struct Clipper {
     clock: Condvar,
     output: Mutex<console::Output>,
     start: Instant,
+    /// Nanoseconds for which time has stood still, and when it began to, or `u64::MAX`.
+    stood: AtomicU64,
+    still: AtomicU64,
     /// Instructions are time.
     counted: AtomicBool,
     count: AtomicU64,
@@ -183,6 +188,8 @@ impl Clipper {
             clock: Condvar::new(),
             output: Mutex::new(console::Output::new(console)),
             start: Instant::now(),
+            stood: AtomicU64::new(0),
+            still: AtomicU64::new(u64::MAX),
             counted: AtomicBool::new(false),
             count: AtomicU64::new(0),
             deadline: AtomicU64::new(u64::MAX),
@@ -266,10 +273,42 @@ impl Clipper {
     /// Nanoseconds since the start.
     fn now(&self) -> u64 {
         if self.counted.load(Ordering::Relaxed) {
-            self.count.load(Ordering::Relaxed)
-        } else {
-            self.start.elapsed().as_nanos() as u64
+            return self.count.load(Ordering::Relaxed);
         }
+        match self.still.load(Ordering::Relaxed) {
+            u64::MAX => self.elapsed().saturating_sub(self.stood.load(Ordering::Relaxed)),
+            still => still,
+        }
+    }
+
+    /// The same without regard to times that it stood still.
+    fn elapsed(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    /// Time stands still for the guest, or goes on, while a debugger looks at it.
+    pub fn stand_still(&self, still: bool) {
+        let _state = lock(&self.state);
+        let since = self.still.load(Ordering::Relaxed);
+        if still && since == u64::MAX {
+            self.still.store(self.now(), Ordering::Relaxed);
+        } else if !still && since != u64::MAX {
+            self.stood.store(self.elapsed().saturating_sub(since), Ordering::Relaxed);
+            self.still.store(u64::MAX, Ordering::Relaxed);
+            self.changed.notify_all();
+            self.clock.notify_all();
+        }
+    }
+
+    /// Calls every processor out of compiled code and out of its sleep, for a debugger.
+    pub fn call(&self) {
+        let _state = lock(&self.state);
+        for line in &self.lines {
+            line.called.store(true, Ordering::Release);
+            line.attention.store(true, Ordering::Release);
+            line.bell.ring();
+        }
+        self.changed.notify_all();
     }
 
     /// So many instructions have been executed: an instruction is a nanosecond.
@@ -369,7 +408,8 @@ impl Clipper {
         loop {
             let now = self.now();
             state.refresh(now);
-            let asked = line.interprocessor.load(Ordering::Acquire);
+            let asked = line.interprocessor.load(Ordering::Acquire)
+                || line.called.swap(false, Ordering::AcqRel);
             let wanted = asked || state.chips.device(index).is_some() || self.ended().is_some();
             if wanted || state.owed[index] != 0 && (now >= due || !drowsy) {
                 line.attention.store(true, Ordering::Release);
