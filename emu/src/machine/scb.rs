@@ -100,6 +100,7 @@ impl Machine {
 
     /// Saves a frame on the stack of `mode` and goes to what `vector` says with `ps` as the new
     /// processor status, whose mode is filled in. Nothing has changed if the stack cannot be written.
+    #[inline]
     pub(super) fn enter(
         &mut self,
         vcpu: &mut Vcpu,
@@ -144,6 +145,7 @@ impl Machine {
     }
 
     /// CHMK, CHME, CHMS, CHMU: to the named mode or, from an inner one, to the current mode.
+    #[inline]
     pub(super) fn change_mode(&mut self, vcpu: &mut Vcpu, named: Mode) -> Done {
         let mode = named.min(self.mode());
         let pc = vcpu.cpu.pc;
@@ -162,6 +164,7 @@ impl Machine {
 
     /// REI (AARM II-A 4.1). All of the frame is read before
     /// anything changes.
+    #[inline]
     pub(super) fn return_from(&mut self, vcpu: &mut Vcpu) -> Done {
         let sp = vcpu.cpu.r[30];
         if sp & 63 != 0 {

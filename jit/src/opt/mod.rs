@@ -81,6 +81,8 @@ pub struct Opt {
     patience: u32,
     runtime: Box<Runtime>,
     epoch: u64,
+    /// Generation of `regions` that CALL_PAL knows.
+    generation: u64,
 }
 
 impl Opt {
@@ -101,6 +103,7 @@ impl Opt {
             patience,
             runtime: Box::default(),
             epoch: 0,
+            generation: 0,
         })
     }
 
@@ -125,7 +128,7 @@ impl Opt {
     /// `arrived` says that control has not come from the instruction before.
     fn code(&mut self, vcpu: &Vcpu, mode: Mode, arrived: bool) -> Option<*const u8> {
         let pc = vcpu.cpu.pc;
-        if let Some(code) = self.regions.lookup(mode, pc) {
+        if let Some(code) = self.regions.find(mode, pc) {
             return Some(code);
         }
         let patience = self.regions.patience(mode, pc, self.patience)?.max(self.patience / FRESH);
@@ -146,6 +149,17 @@ impl Opt {
             Answer::Code(code) => Some(code),
             Answer::Later | Answer::Never => None,
         }
+    }
+
+    /// Lets CALL_PAL go on in regions of this mode.
+    fn know_regions(&mut self, mode: Mode) {
+        if self.generation != self.regions.generation() {
+            self.generation = self.regions.generation();
+            self.runtime.calls.forget();
+        }
+        let jumps = self.regions.jump_cache(mode);
+        self.runtime.calls.know(mode, jumps);
+        self.runtime.calls.know_regions(mode, jumps);
     }
 
     fn run_regions(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
@@ -194,6 +208,7 @@ impl Opt {
             if mode.translated() && vcpu.mem.exec_epoch() != self.epoch {
                 continue;
             }
+            self.know_regions(mode);
             vcpu.cpu.engine[word::MXCSR] = fpu::control(mode.unmasked);
             vcpu.cpu.engine[word::SKIPS] = u64::from(mode.precise);
             vcpu.cpu.engine[word::ALONE] = u64::from(vcpu.mem.is_alone());
@@ -210,6 +225,8 @@ impl Opt {
             // while it runs; the engine's words are set.
             let next = unsafe { axp_jit_enter(cpu, code) };
             fault::leave();
+            // PALcode may have changed it meanwhile.
+            mode.space = vcpu.mem.code_space();
             if next & 3 == 0 {
                 vcpu.cpu.pc = next;
                 continue;
