@@ -14,6 +14,7 @@ use std::mem::offset_of;
 
 use super::lazy::Waiting;
 use super::lower_fp_direct::Fused;
+use super::origins::{Origins, Registers};
 use super::precise::{Group, Tail};
 use super::reuse::{Known, only_predecessors};
 use super::translated::{Page, Proof};
@@ -133,8 +134,13 @@ pub struct Translator<'a, 'f> {
     pub(super) in_order: bool,
     /// A compare that the branch at the block's end will emit.
     pub(super) fused: Option<Fused>,
-    /// Pages that accesses of this block lie in.
+    /// Pages that have been looked up on every way to the current point, and those at the end of each
+    /// block; with translated memory only.
     pub(super) pages: Vec<Page>,
+    pages_out: Vec<Vec<Page>>,
+    /// Where the contents of registers come from, and those at the current point.
+    pub(super) origins: Option<Origins>,
+    pub(super) registers: Option<Registers>,
     /// PROBEs on the way to the current point, and those at the end of each block.
     pub(super) proofs: Vec<Proof>,
     proofs_out: Vec<Vec<Proof>>,
@@ -241,6 +247,9 @@ impl<'a, 'f> Translator<'a, 'f> {
             in_order,
             fused: None,
             pages: Vec::new(),
+            pages_out: vec![Vec::new(); region.blocks.len()],
+            origins: mode.translated().then(|| Origins::of(region)),
+            registers: None,
             proofs: Vec::new(),
             proofs_out: vec![Vec::new(); region.blocks.len()],
             only_pred: only_predecessors(region),
@@ -251,6 +260,7 @@ impl<'a, 'f> Translator<'a, 'f> {
                 Some((b, only)) => t.ends[b].on_entry(only),
                 None => Known::default(),
             };
+            t.pages = before.map(|(b, _)| t.pages_out[b].clone()).unwrap_or_default();
             t.block(i);
         }
         (t.b, t.merged)
@@ -306,7 +316,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         let before = self.only_pred[i].map(|p| self.proofs_out[p].clone());
         self.proofs = before.unwrap_or_default();
         self.data.clear();
-        self.pages.clear();
+        self.registers = self.origins.as_ref().and_then(|o| o.on_entry(i));
         self.waiting.clear();
         self.pc = block.pc;
         self.b.set_srcloc(srcloc(self.region, block.pc));
@@ -332,6 +342,9 @@ impl<'a, 'f> Translator<'a, 'f> {
                 None | Some(Action::Plain) => self.lower(insn),
                 Some(action) => self.lower_planned(insn, action),
             }
+            if let (Some(origins), Some(registers)) = (&self.origins, &mut self.registers) {
+                origins.step(self.region, i, n, registers);
+            }
             if self.facts.is_through(i, n) {
                 self.look_back();
                 let written = block.writes(n);
@@ -340,6 +353,10 @@ impl<'a, 'f> Translator<'a, 'f> {
             }
         }
         self.look_back();
+        // Behind a call there is no register that any of them is about.
+        if !matches!(block.term, Term::Call { .. }) {
+            self.pages_out[i] = std::mem::take(&mut self.pages);
+        }
         self.proofs_out[i] = std::mem::take(&mut self.proofs);
         if !block.insns.last().is_some_and(region::ends_block) {
             self.end_known(i);

@@ -24,6 +24,7 @@ mod lower_fpcr;
 mod lower_int;
 mod lower_lock;
 mod lower_mem;
+mod origins;
 mod precise;
 mod products;
 mod regions;

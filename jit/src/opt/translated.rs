@@ -10,8 +10,8 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{self, InstBuilder, InstructionData, Value, ValueDef};
 
 use super::emit::{GUEST, Translator};
+use super::origins::Origin;
 use crate::abi::word;
-use crate::region;
 use crate::runtime;
 
 /// Bytes of the datum that an instruction accesses.
@@ -25,49 +25,62 @@ fn access_size(op: Opcode) -> i64 {
     }
 }
 
-/// Farthest distance from an access of one that relies on it.
-const NEAR: i64 = PAGE_SIZE as i64 / 2;
+/// Farthest distance from an access of one that relies on it: the more they span, the more often they do
+/// not lie in one page.
+const NEAR: i64 = 1024;
 
 /// How memory is accessed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Datum {
+pub(super) struct Datum {
     /// Bytes; the address is a multiple of that.
     size: i64,
     store: bool,
 }
 
 impl Datum {
-    fn of(insn: &Insn) -> Datum {
+    pub(super) fn of(insn: &Insn) -> Datum {
         let store = matches!(insn.op.kind(), Kind::Store | Kind::StoreUnaligned | Kind::Fstore);
         Datum { size: access_size(insn.op), store }
     }
 
-    /// Whether another one, at a distance, is aligned and permitted if this one is.
-    fn covers(self, other: Datum, distance: i64) -> bool {
-        self.store == other.store && other.size <= self.size && distance % other.size == 0
+    /// Whether another one, at a distance, is aligned if this one is.
+    fn aligns(self, other: Datum, distance: i64) -> bool {
+        other.size <= self.size && distance % other.size == 0
     }
 }
 
 /// Addresses in one page, one of which has been looked up.
 #[derive(Clone, Debug)]
 pub struct Page {
-    root: Value,
-    /// Distances from the root: of that one, and of the first byte and the end.
-    at: i64,
+    at: Origin,
+    /// Distances of the first byte and the end from there.
     first: i64,
     end: i64,
     datum: Datum,
-    /// What to add for the host's address; 0 if they do not lie in one page after all.
+    /// Whether data of the other kind, loads or stores, are allowed as well.
+    both: bool,
+    /// What to add for the host's address; 0 if they do not lie in one page after all, or `both` do not hold.
     addend: Value,
 }
 
 impl Page {
-    fn holds(&self, root: Value, at: i64, datum: Datum) -> bool {
-        root == self.root
-            && self.first <= at
-            && at.checked_add(datum.size).is_some_and(|end| end <= self.end)
-            && self.datum.covers(datum, at.wrapping_sub(self.at))
+    fn holds(&self, at: Origin, datum: Datum) -> bool {
+        let distance = at.offset.wrapping_sub(self.at.offset);
+        at.is_of(self.at)
+            && (self.both || self.datum.store == datum.store)
+            && self.first <= distance
+            && distance.checked_add(datum.size).is_some_and(|end| end <= self.end)
+            && self.datum.aligns(datum, distance)
     }
+}
+
+/// What accesses ahead want of the page that one looks up.
+struct Span {
+    /// Distances.
+    first: i64,
+    end: i64,
+    /// Some load and some store.
+    both: bool,
 }
 
 impl Translator<'_, '_> {
@@ -91,14 +104,13 @@ impl Translator<'_, '_> {
     /// Host address of an access.
     pub(super) fn translated_address(&mut self, insn: &Insn) -> Value {
         let base = self.get(insn.b);
-        let (root, distance) = self.sum_of(base);
-        let at = distance.wrapping_add(i64::from(insn.imm));
         let datum = Datum::of(insn);
-        let known = self.pages.iter().find(|page| page.holds(root, at, datum));
+        let at = self.registers.map(|r| r[insn.b.min(ZERO) as usize].plus(i64::from(insn.imm)));
+        let known = at.and_then(|at| self.pages.iter().find(|page| page.holds(at, datum)));
         if let Some(&Page { addend, .. }) = known {
             let unknown = self.b.ins().icmp_imm_s(IntCC::Equal, addend, 0);
             let va = self.access_va(insn, base);
-            let addend = self.cold_value(unknown, addend, I64, |t| t.addend(datum, va));
+            let addend = self.cold_value(unknown, addend, I64, |t| t.look(datum, va).0);
             return self.b.ins().iadd(va, addend);
         }
         let va = self.access_va(insn, base);
@@ -107,17 +119,23 @@ impl Translator<'_, '_> {
         // otherwise, those of every address of a region compete for its registers.
         let pair = self.b.ins().iconcat(va, va);
         let va = self.b.ins().isplit(pair).0;
-        let addend = self.addend(datum, va);
+        let (addend, entry) = self.look(datum, va);
         let aligned = !matches!(insn.op, Opcode::LdqU | Opcode::StqU);
-        if aligned && let Some((first, end)) = self.span_ahead(insn, datum) {
+        if let Some(at) = at
+            && aligned
+            && let Some(Span { first, end, both }) = self.span_ahead(at, datum)
+        {
             let start = self.b.ins().iadd_imm_s(va, first);
             let start = self.b.ins().band_imm_s(start, PAGE_SIZE as i64 - 1);
             let most = PAGE_SIZE as i64 - (end - first);
             let crosses = self.b.ins().icmp_imm_s(IntCC::UnsignedGreaterThan, start, most);
             let none = self.iconst(0);
-            let addend = self.b.ins().select(crosses, none, addend);
-            let (first, end) = (at.wrapping_add(first), at.wrapping_add(end));
-            self.pages.push(Page { root, at, first, end, datum, addend });
+            let mut usable = self.b.ins().select(crosses, none, addend);
+            if both {
+                let other = self.tb_misses(entry, va, datum.size, !datum.store);
+                usable = self.b.ins().select(other, none, usable);
+            }
+            self.pages.push(Page { at, first, end, datum, both, addend: usable });
         }
         self.b.ins().iadd(va, addend)
     }
@@ -131,50 +149,39 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// What is to be added to the guest address of a datum, from the translation buffer.
-    fn addend(&mut self, datum: Datum, va: Value) -> Value {
+    /// What is to be added to the guest address of a datum, from the translation buffer, and the entry
+    /// there.
+    fn look(&mut self, datum: Datum, va: Value) -> (Value, Value) {
         let Datum { size, store } = datum;
         let bank = self.host_base();
         let entry = self.tb_entry(bank, va);
         let misses = self.tb_misses(entry, va, size, store);
         let addend = self.b.ins().load(I64, GUEST, entry, TB_ADDEND);
-        self.cold_value(misses, addend, I64, |t| {
+        let addend = self.cold_value(misses, addend, I64, |t| {
             let (size, store) = (t.iconst(size), t.iconst(i64::from(store)));
             let fill = runtime::fill as *const () as u64;
             let [addend, failed] = t.call_host(fill, [t.cpu, va, size, store]);
             t.cold_if(failed, |t| t.stop_and_step());
             addend
-        })
+        });
+        (addend, entry)
     }
 
-    /// The bytes, as distances from an access, of those that follow it in its block with the same base and
-    /// need no look of their own if they lie in the same page.
-    fn span_ahead(&self, insn: &Insn, datum: Datum) -> Option<(i64, i64)> {
-        if insn.b >= ZERO {
-            return None;
-        }
-        let insns = &self.region.blocks[self.current].insns;
-        let rest = &insns[insns.len() - self.after - 1..];
-        let (mut first, mut end) = (0, datum.size);
+    /// The bytes, as distances from an access, of those that follow it on every way to them and need no
+    /// look of their own if they lie in the same page.
+    fn span_ahead(&self, at: Origin, datum: Datum) -> Option<Span> {
+        let n = self.region.blocks[self.current].insns.len() - self.after - 1;
+        let mut span = Span { first: 0, end: datum.size, both: false };
         let mut followers = 0;
-        let mut moved = 0;
-        for (n, next) in rest.iter().enumerate() {
-            let distance = moved + i64::from(next.imm) - i64::from(insn.imm);
-            let follows = n > 0 && super::is_access(next) && next.b == insn.b;
-            let other = Datum::of(next);
-            if follows && datum.covers(other, distance) && distance.abs() < NEAR {
+        for (distance, other) in self.origins.as_ref()?.ahead((self.current, n), at) {
+            if datum.aligns(other, distance) && (-NEAR..NEAR).contains(&distance) {
                 followers += 1;
-                (first, end) = (first.min(distance), end.max(distance + other.size));
-            }
-            if region::writes(next).int & 1 << insn.b != 0 {
-                let steps = next.op == Opcode::Lda && next.b == insn.b;
-                if !steps {
-                    break;
-                }
-                moved += i64::from(next.imm);
+                span.first = span.first.min(distance);
+                span.end = span.end.max(distance + other.size);
+                span.both |= other.store != datum.store;
             }
         }
-        (followers > 0).then_some((first, end))
+        (followers > 0).then_some(span)
     }
 
     /// PROBER and PROBEW. Both bytes are looked up in the bank of the mode that is asked for; what the
@@ -239,18 +246,18 @@ impl Translator<'_, '_> {
 
     /// The bytes from `base` to `offset` behind it, if that is known and less than a page: then each of
     /// them lies in the page of the first or the last.
-    fn span(&self, base: Value, offset: Value) -> Option<Span> {
+    fn span(&self, base: Value, offset: Value) -> Option<Probed> {
         let (base, offset) = (self.known_value(base), self.known_value(offset));
         let short = offset.root.is_none() && (0..PAGE_SIZE as i64).contains(&offset.distance);
         let last = base.distance.checked_add(offset.distance);
-        short.then_some(Span { root: base.root, first: base.distance, last: last? })
+        short.then_some(Probed { root: base.root, first: base.distance, last: last? })
     }
 
     /// Whether an earlier PROBE of the same kind missed, of which this one is a part. Nothing between
     /// the two can have taken away what the buffer knew then: that demands an invalidate, and whatever
     /// invalidates, or changes mode or address space, ends the region. Answers from elsewhere, which
     /// may be those of invalid entries, are no proofs.
-    fn proof_of(&self, wanted: Span, asked: Known, write: bool) -> Option<Value> {
+    fn proof_of(&self, wanted: Probed, asked: Known, write: bool) -> Option<Value> {
         let proves = |p: &&Proof| p.write == write && p.asked == asked && p.span.holds(wanted);
         self.proofs.iter().find(proves).map(|p| p.misses)
     }
@@ -265,14 +272,14 @@ pub struct Known {
 
 /// Bytes that a PROBE is about.
 #[derive(Clone, Copy, Debug)]
-pub struct Span {
+pub struct Probed {
     root: Option<Value>,
     first: i64,
     last: i64,
 }
 
-impl Span {
-    fn holds(self, other: Span) -> bool {
+impl Probed {
+    fn holds(self, other: Probed) -> bool {
         self.root == other.root && self.first <= other.first && other.last <= self.last
     }
 }
@@ -280,7 +287,7 @@ impl Span {
 /// A PROBE on the way here, and whether the buffer did not know its answer.
 #[derive(Clone, Debug)]
 pub struct Proof {
-    span: Span,
+    span: Probed,
     asked: Known,
     write: bool,
     misses: Value,
