@@ -190,15 +190,15 @@ impl Origins {
     }
 
     /// The accesses that every way to which comes from instruction `n` of block `b`, at addresses of
-    /// the same origin as `at`: how far from it, and of which data.
+    /// the same origin as `at`: how far from it, of which data, in which blocks.
     pub(super) fn ahead(
         &self,
         (b, n): (usize, usize),
         at: Origin,
-    ) -> impl Iterator<Item = (i64, Datum)> {
+    ) -> impl Iterator<Item = (i64, Datum, usize)> {
         let same = self.accesses.get(&at.id).into_iter().flatten();
         same.filter(move |a| if a.block == b { a.n > n } else { self.dominates(b, a.block) })
-            .map(move |a| (a.at.offset.wrapping_sub(at.offset), a.datum))
+            .map(move |a| (a.at.offset.wrapping_sub(at.offset), a.datum, a.block))
     }
 }
 
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(head[30], entry[30].plus(-16));
         assert!(!head[2].is_of(entry[2]), "T1 is another one each time round");
         let store = head[30];
-        let ahead: Vec<_> = origins.ahead((0, 1), store).map(|(distance, _)| distance).collect();
+        let ahead: Vec<_> = origins.ahead((0, 1), store).map(|(distance, ..)| distance).collect();
         assert_eq!(ahead, [8]);
     }
 

@@ -59,8 +59,11 @@ pub struct Page {
     datum: Datum,
     /// Whether data of the other kind, loads or stores, are allowed as well.
     both: bool,
-    /// What to add for the host's address; 0 if they do not lie in one page after all, or `both` do not hold.
-    addend: Value,
+    /// Host address of that one; 0 if they do not lie in one page after all, or `both` does not hold.
+    host: Value,
+    /// Where other blocks than the one that has looked find it.
+    slot: Option<ir::StackSlot>,
+    block: usize,
 }
 
 impl Page {
@@ -81,6 +84,8 @@ struct Span {
     end: i64,
     /// Some load and some store.
     both: bool,
+    /// Some of them stand in other blocks.
+    elsewhere: bool,
 }
 
 impl Translator<'_, '_> {
@@ -101,17 +106,27 @@ impl Translator<'_, '_> {
         self.b.ins().icmp(IntCC::NotEqual, tag, page)
     }
 
-    /// Host address of an access.
-    pub(super) fn translated_address(&mut self, insn: &Insn) -> Value {
+    /// Host address of an access, with a displacement.
+    pub(super) fn translated_address(&mut self, insn: &Insn) -> (Value, i32) {
         let base = self.get(insn.b);
         let datum = Datum::of(insn);
         let at = self.registers.map(|r| r[insn.b.min(ZERO) as usize].plus(i64::from(insn.imm)));
-        let known = at.and_then(|at| self.pages.iter().find(|page| page.holds(at, datum)));
-        if let Some(&Page { addend, .. }) = known {
-            let unknown = self.b.ins().icmp_imm_s(IntCC::Equal, addend, 0);
-            let va = self.access_va(insn, base);
-            let addend = self.cold_value(unknown, addend, I64, |t| t.look(datum, va).0);
-            return self.b.ins().iadd(va, addend);
+        let known = at.and_then(|at| self.pages.iter().position(|page| page.holds(at, datum)));
+        if let (Some(known), Some(at)) = (known, at) {
+            let Page { at: origin, host, slot, block, .. } = self.pages[known];
+            let distance = at.offset.wrapping_sub(origin.offset) as i32;
+            let host = match slot {
+                Some(slot) if block != self.current => self.b.ins().stack_load(I64, I64, slot, 0),
+                _ => host,
+            };
+            let unknown = self.b.ins().icmp_imm_s(IntCC::Equal, host, 0);
+            let host = self.cold_value(unknown, host, I64, |t| {
+                let va = t.access_va(insn, base);
+                let (addend, _) = t.look(datum, va);
+                let host = t.b.ins().iadd(va, addend);
+                t.b.ins().iadd_imm_s(host, -i64::from(distance))
+            });
+            return (host, distance);
         }
         let va = self.access_va(insn, base);
         // Two results at once are no node of Cranelift's e-graph, and no code: index and tag are made
@@ -120,24 +135,47 @@ impl Translator<'_, '_> {
         let pair = self.b.ins().iconcat(va, va);
         let va = self.b.ins().isplit(pair).0;
         let (addend, entry) = self.look(datum, va);
+        let host = self.b.ins().iadd(va, addend);
         let aligned = !matches!(insn.op, Opcode::LdqU | Opcode::StqU);
         if let Some(at) = at
             && aligned
-            && let Some(Span { first, end, both }) = self.span_ahead(at, datum)
+            && let Some(span) = self.span_ahead(at, datum)
         {
-            let start = self.b.ins().iadd_imm_s(va, first);
-            let start = self.b.ins().band_imm_s(start, PAGE_SIZE as i64 - 1);
-            let most = PAGE_SIZE as i64 - (end - first);
-            let crosses = self.b.ins().icmp_imm_s(IntCC::UnsignedGreaterThan, start, most);
-            let none = self.iconst(0);
-            let mut usable = self.b.ins().select(crosses, none, addend);
-            if both {
-                let other = self.tb_misses(entry, va, datum.size, !datum.store);
-                usable = self.b.ins().select(other, none, usable);
-            }
-            self.pages.push(Page { at, first, end, datum, both, addend: usable });
+            self.note_page(at, datum, span, (va, entry, host));
         }
-        self.b.ins().iadd(va, addend)
+        (host, 0)
+    }
+
+    /// Notes that the accesses of `span` need no look, if they do lie in the page at whose `entry` the one
+    /// at `va` was found.
+    fn note_page(
+        &mut self,
+        at: Origin,
+        datum: Datum,
+        span: Span,
+        (va, entry, host): (Value, Value, Value),
+    ) {
+        let Span { first, end, both, elsewhere } = span;
+        let start = self.b.ins().iadd_imm_s(va, first);
+        let start = self.b.ins().band_imm_s(start, PAGE_SIZE as i64 - 1);
+        let most = PAGE_SIZE as i64 - (end - first);
+        let crosses = self.b.ins().icmp_imm_s(IntCC::UnsignedGreaterThan, start, most);
+        let none = self.iconst(0);
+        let mut usable = self.b.ins().select(crosses, none, host);
+        if both {
+            let other = self.tb_misses(entry, va, datum.size, !datum.store);
+            usable = self.b.ins().select(other, none, usable);
+        }
+        // What waits for other blocks would take a register from all that lies between, or be spilled
+        // and loaded twice for each use.
+        let slot = elsewhere.then(|| {
+            let data = ir::StackSlotData::new(ir::StackSlotKind::ExplicitSlot, 8, 3);
+            let slot = self.b.create_sized_stack_slot(data);
+            self.b.ins().stack_store(I64, usable, slot, 0);
+            slot
+        });
+        let block = self.current;
+        self.pages.push(Page { at, first, end, datum, both, host: usable, slot, block });
     }
 
     /// Guest address of an access.
@@ -171,14 +209,15 @@ impl Translator<'_, '_> {
     /// look of their own if they lie in the same page.
     fn span_ahead(&self, at: Origin, datum: Datum) -> Option<Span> {
         let n = self.region.blocks[self.current].insns.len() - self.after - 1;
-        let mut span = Span { first: 0, end: datum.size, both: false };
+        let mut span = Span { first: 0, end: datum.size, both: false, elsewhere: false };
         let mut followers = 0;
-        for (distance, other) in self.origins.as_ref()?.ahead((self.current, n), at) {
+        for (distance, other, block) in self.origins.as_ref()?.ahead((self.current, n), at) {
             if datum.aligns(other, distance) && (-NEAR..NEAR).contains(&distance) {
                 followers += 1;
                 span.first = span.first.min(distance);
                 span.end = span.end.max(distance + other.size);
                 span.both |= other.store != datum.store;
+                span.elsewhere |= block != self.current;
             }
         }
         (followers > 0).then_some(span)
