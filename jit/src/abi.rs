@@ -30,64 +30,88 @@ pub const REGION_SITE: i32 = -1;
 /// Returned instead of a pc: [`word::EXIT`] says why. No pc is odd.
 pub const STOPPED: u64 = 1;
 
+/// Numbers words one behind the other, so that no two share a place: `NAME[2]` takes two.
+macro_rules! number_words {
+    ($next:expr;) => {
+        /// How many words there are.
+        pub const COUNT: usize = $next;
+    };
+    ($next:expr; $(#[$doc:meta])* $name:ident[$size:literal], $($more:tt)*) => {
+        $(#[$doc])*
+        pub const $name: usize = $next;
+        number_words!($next + $size; $($more)*);
+    };
+    ($next:expr; $(#[$doc:meta])* $name:ident, $($more:tt)*) => {
+        number_words!($next; $(#[$doc])* $name[1], $($more)*);
+    };
+}
+
 /// Indices into [`Cpu::engine`].
 pub mod word {
-    /// An `ExitKind` as a number.
-    pub const EXIT: usize = 0;
-    /// Stack pointer of the entry trampoline.
-    pub const HOST_SP: usize = 1;
-    /// Lowest stack address at which a region may still call.
-    pub const STACK_LIMIT: usize = 2;
-    /// Value of `Cpu::count` at which a counted run stops.
-    pub const COUNT_LIMIT: usize = 3;
-    /// The running engine's `Runtime`.
-    pub const RUNTIME: usize = 4;
-    /// Size of the guest's window in bytes.
-    pub const WINDOW: usize = 5;
-    /// Host address of guest address 0.
-    pub const BASE: usize = 6;
-    /// Host pc of an access that faulted.
-    pub const FAULT_RIP: usize = 7;
-    /// Host address of an access that faulted; 0 if the host does not tell.
-    pub const FAULT_ADDR: usize = 8;
-    /// Of an access that faulted: bit 0 if it was a store, bit 1 if the host sent SIGBUS.
-    pub const FAULT_WRITE: usize = 9;
-    /// The two results of a host function that compiled code called.
-    pub const RESULT: usize = 14;
-    /// Where a region goes that ends in CALL_PAL, with the function code as second argument.
-    pub const PAL: usize = 24;
-    /// Not zero: no other thread writes the guest's memory.
-    pub const ALONE: usize = 15;
-    /// PROBEs that compiled code has left out.
-    pub const ELIDED: usize = 25;
-    /// An access of a region has faulted and was skipped: [`STORE`](crate::fault::STORE) or another.
-    pub const FAULTED: usize = 26;
-    /// Regions look at [`FAULTED`]: accesses that fault are to be skipped.
-    pub const SKIPS: usize = 27;
-    /// Number of the place at which baseline code was left.
-    pub const SITE: usize = 10;
-    /// The jump cache that baseline code looks targets up in.
-    pub const JUMPS: usize = 11;
-    /// The places of baseline code, an array of `baseline::Place`.
-    pub const PLACES: usize = 12;
-    /// One more than the number of the place of the last indirect jump, with heat only.
-    pub const JUMP_PLACE: usize = 13;
-    /// PROBEs that compiled code has answered.
-    pub const PROBES: usize = 17;
-    /// Top of the stack that regions run on.
-    pub const STACK_TOP: usize = 16;
-    /// Instructions that regions had done by a call, since somebody looked.
-    pub const CALLS: usize = 18;
-    /// The same of baseline code.
-    pub const BASELINE_CALLS: usize = 19;
-    /// Low half: the SSE control register of compiled code; high half: that of Rust code.
-    pub const MXCSR: usize = 20;
-    /// Host floating-point exceptions since [`FPE_SINCE`]; high half: how often there were too many.
-    pub const FPE_COUNT: usize = 21;
-    /// When the count began.
-    pub const FPE_SINCE: usize = 22;
-    /// When host exceptions may be unmasked again; 0 while they may.
-    pub const FPE_UNTIL: usize = 23;
+    number_words! { 0;
+        /// An `ExitKind` as a number.
+        EXIT,
+        /// Stack pointer of the entry trampoline.
+        HOST_SP,
+        /// Lowest stack address at which a region may still call.
+        STACK_LIMIT,
+        /// Value of `Cpu::count` at which a counted run stops.
+        COUNT_LIMIT,
+        /// The running engine's `Runtime`.
+        RUNTIME,
+        /// Size of the guest's window in bytes.
+        WINDOW,
+        /// Host address of guest address 0.
+        BASE,
+        /// Host pc of an access that faulted.
+        FAULT_RIP,
+        /// Host address of an access that faulted; 0 if the host does not tell.
+        FAULT_ADDR,
+        /// Of an access that faulted: bit 0 if it was a store, bit 1 if the host sent SIGBUS; from bit 8 on its
+        /// bytes, if a region made it.
+        FAULT_WRITE,
+        /// Host address at which an access of a region that faulted began.
+        FAULT_START,
+        /// The first quadword that it was to store, if it was of an octaword.
+        FAULT_VALUE,
+        /// Number of the place at which baseline code was left.
+        SITE,
+        /// The jump cache that baseline code looks targets up in.
+        JUMPS,
+        /// The places of baseline code, an array of `baseline::Place`.
+        PLACES,
+        /// One more than the number of the place of the last indirect jump, with heat only.
+        JUMP_PLACE,
+        /// The two results of a host function that compiled code called.
+        RESULT[2],
+        /// Top of the stack that regions run on.
+        STACK_TOP,
+        /// PROBEs that compiled code has answered.
+        PROBES,
+        /// Instructions that regions had done by a call, since somebody looked.
+        CALLS,
+        /// The same of baseline code.
+        BASELINE_CALLS,
+        /// Low half: the SSE control register of compiled code; high half: that of Rust code.
+        MXCSR,
+        /// Host floating-point exceptions since [`FPE_SINCE`]; high half: how often there were too many.
+        FPE_COUNT,
+        /// When the count began.
+        FPE_SINCE,
+        /// When host exceptions may be unmasked again; 0 while they may.
+        FPE_UNTIL,
+        /// Where a region goes that ends in CALL_PAL, with the function code as second argument.
+        PAL,
+        /// PROBEs that compiled code has left out.
+        ELIDED,
+        /// An access of a region has faulted and was skipped: [`STORE`](crate::fault::STORE) or another.
+        FAULTED,
+        /// Regions look at [`FAULTED`]: accesses that fault are to be skipped.
+        SKIPS,
+        /// Not zero: no other thread writes the guest's memory.
+        ALONE,
+    }
+    const _: () = assert!(COUNT <= axp_emu::cpu::ENGINE_WORDS);
 }
 
 /// Why compiled code gave [`STOPPED`]; `Cpu::pc` is set in each case.

@@ -6,7 +6,7 @@ use std::sync::Once;
 
 use axp_emu::cpu::Cpu;
 use axp_emu::mem::{HostContext, HostFault, register_resolver};
-use iced_x86::{Decoder, DecoderOptions};
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 use crate::abi::{ExitKind, axp_jit_unwind, word};
 use crate::fpu::{self, FpSites};
@@ -85,15 +85,33 @@ pub fn running(rip: u64) -> Option<(*mut Cpu, Zone)> {
     zone.filter(|_| !cpu.is_null()).map(|zone| (cpu, zone))
 }
 
-/// Bytes of the host's instruction at `rip`.
+/// The host's instruction at `rip`.
 ///
 /// # Safety
 /// Code lies there, followed by as many readable bytes as an instruction may have.
-unsafe fn host_length(rip: u64) -> u64 {
+unsafe fn host_insn(rip: u64) -> Instruction {
     const LONGEST: usize = 15;
     // SAFETY: by the contract.
     let bytes = unsafe { std::slice::from_raw_parts(rip as *const u8, LONGEST) };
-    Decoder::with_ip(64, bytes, rip, DecoderOptions::NONE).decode().len() as u64
+    Decoder::with_ip(64, bytes, rip, DecoderOptions::NONE).decode()
+}
+
+/// Bytes that a move of Cranelift's accesses: 16, or 8 for all others.
+fn bytes_of(insn: &Instruction) -> u8 {
+    use Mnemonic::{Movdqa, Movdqu, Movupd, Movups, Vmovdqu, Vmovupd, Vmovups};
+    let whole = [Movdqa, Movdqu, Movupd, Movups, Vmovdqu, Vmovupd, Vmovups];
+    if whole.contains(&insn.mnemonic()) { 16 } else { 8 }
+}
+
+/// Address of what an instruction accesses.
+fn memory_operand(insn: &Instruction, context: &HostContext) -> u64 {
+    let memory = (0..insn.op_count()).find(|&n| insn.op_kind(n) == OpKind::Memory);
+    let value = |register: Register, _, _| {
+        let number = (register as usize).wrapping_sub(Register::RAX as usize);
+        // The segments of compiled code begin at 0.
+        Some(if number < 16 { context.gpr(number) } else { 0 })
+    };
+    memory.and_then(|n| insn.virtual_address(n, 0, value)).unwrap_or(0)
 }
 
 /// Runs in the signal handler: touches thread-locals without destructors and the processor only.
@@ -113,12 +131,18 @@ fn resolve(fault: &HostFault, context: &mut HostContext) -> bool {
             engine[word::FAULTED] = if fault.is_write { STORE } else { LOAD };
         }
         // SAFETY: the host was executing the instruction there, in code that goes on behind it.
-        context.set_rip(rip + unsafe { host_length(rip) });
+        context.set_rip(rip + unsafe { host_insn(rip) }.len() as u64);
         return true;
     }
     let bus = fault.signal == libc::SIGBUS;
     engine[word::FAULT_WRITE] = u64::from(fault.is_write) | u64::from(bus) << 1;
     if zone.unwind == 0 {
+        // SAFETY: as above.
+        let insn = unsafe { host_insn(rip) };
+        engine[word::FAULT_WRITE] |= u64::from(bytes_of(&insn)) << 8;
+        engine[word::FAULT_START] = memory_operand(&insn, context);
+        let stored = fpu::xmm(insn.op1_register());
+        engine[word::FAULT_VALUE] = stored.map_or(0, |n| context.xmm(n) as u64);
         context.set_gpr(RDI, cpu as u64);
         context.set_rip(axp_jit_unwind as *const () as u64);
     } else {

@@ -5,4 +5,4 @@ pub mod lock;
 mod state;
 
 pub use exit::{ArithTrap, Exit};
-pub use state::{Cpu, LOCK_FREE, UnalignedPolicy, Vcpu};
+pub use state::{Cpu, ENGINE_WORDS, LOCK_FREE, UnalignedPolicy, Vcpu};

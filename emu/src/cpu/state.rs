@@ -10,6 +10,9 @@ use crate::mem::AddressSpace;
 /// Value of [`Cpu::lock_addr`] when no LDx_L lock is held.
 pub const LOCK_FREE: u64 = u64::MAX;
 
+/// Number of words in [`Cpu::engine`].
+pub const ENGINE_WORDS: usize = 32;
+
 /// Registers and flags of one processor. Slot 31 of each file reads as zero and is never written;
 /// slot 32 takes what is written to R31 or F31 and is never read.
 #[repr(C, align(64))]
@@ -39,7 +42,7 @@ pub struct Cpu {
     pub count: u64,
     /// Words that the running engine keeps beside the registers, so that its host code reaches
     /// them from the same pointer. Their meaning is the engine's own.
-    pub engine: [u64; 28],
+    pub engine: [u64; ENGINE_WORDS],
     /// The other quadword of the 16-byte lock range, as LDx_L read it.
     pub lock_other: u64,
 }
@@ -58,7 +61,7 @@ impl Default for Cpu {
             lock_value: 0,
             intr_flag: 0,
             count: 0,
-            engine: [0; 28],
+            engine: [0; ENGINE_WORDS],
             lock_other: 0,
         }
     }

@@ -186,7 +186,8 @@ fn operation(insn: &Instruction) -> Option<Operation> {
 }
 
 /// Number of a vector register.
-fn xmm(register: Register) -> Option<usize> {
+/// Number of a vector register, if it is one of those that a signal frame holds whole.
+pub fn xmm(register: Register) -> Option<usize> {
     Some((register as usize).wrapping_sub(Register::XMM0 as usize)).filter(|&n| n < 16)
 }
 

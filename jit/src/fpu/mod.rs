@@ -21,6 +21,7 @@ use axp_emu::mem::{HostContext, HostFault, register_fpe_resolver};
 use crate::abi::word;
 use crate::fault;
 use crate::runtime;
+pub use host_op::xmm;
 use host_op::{HostOp, Operation};
 
 pub use sites::{FpSites, Site};

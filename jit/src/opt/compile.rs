@@ -16,7 +16,8 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
 use super::emit::{self, Linker, Mode, Translator};
 use super::keep::keep_alive;
-use super::products;
+use super::merged::Merged;
+use super::{pairs, products};
 use crate::analysis::Facts;
 use crate::code::ArenaError;
 use crate::fpu::Site;
@@ -77,8 +78,8 @@ pub struct Output {
     pub anchor: usize,
     /// Code offset ranges of guest instructions, by offset.
     pub pcs: Vec<(u32, u32, u64)>,
-    /// Where one load does the work of two: guest addresses of the first and the other.
-    pub merged: Vec<(u64, u64)>,
+    /// Host accesses that do the work of several.
+    pub merged: Vec<Merged>,
     /// Code offset ranges of floating-point instructions.
     pub fp_sites: Vec<Site>,
     /// Instructions that the code refers to.
@@ -137,7 +138,7 @@ impl Compiler {
         let in_order = !fp.is_empty();
         let mut linker = JobLinker { job, kept: Vec::new(), missing: None };
         let builder = FunctionBuilder::new(&mut self.context.func, &mut self.frontend);
-        let (builder, merged) =
+        let (builder, mut merged) =
             Translator::translate(builder, region, &facts, *mode, *model, in_order, &mut linker);
         builder.finalize(self.isa.frontend_config());
         let JobLinker { kept, missing, .. } = linker;
@@ -145,6 +146,12 @@ impl Compiler {
             return Err(CompileError::Slot(pc));
         }
         products::multiply_wide(&mut self.context.func);
+        let lowest = emit::lowest_pc(region);
+        // Elsewhere each access counts by itself.
+        if !mode.precise && !mode.strict && !mode.translated() {
+            let pc_of = |loc| emit::pc_of(lowest, loc);
+            pairs::join(&mut self.context.func, in_order, pc_of, &mut merged);
+        }
         let mut isa = &self.isa;
         if in_order {
             isa = &self.in_order;
@@ -168,7 +175,6 @@ impl Compiler {
         }
         assert!(code.buffer.relocs().is_empty(), "a region refers to absolute addresses only");
         let bytes = code.code_buffer();
-        let lowest = emit::lowest_pc(region);
         let pcs: Vec<(u32, u32, u64)> = code
             .buffer
             .get_srclocs_sorted()

@@ -14,6 +14,7 @@ use std::mem::offset_of;
 
 use super::lazy::Waiting;
 use super::lower_fp_direct::Fused;
+use super::merged::Merged;
 use super::origins::{Origins, Registers};
 use super::precise::{Group, Tail};
 use super::reuse::{Known, only_predecessors};
@@ -22,7 +23,6 @@ use crate::abi::{self, ARGS, ExitKind, RESULTS, int_offset, word, word_offset};
 use crate::analysis::{Bounds, Facts};
 use crate::fields::Action;
 use crate::region::{self, Region, Target, Term};
-use crate::runtime;
 
 /// How a region is to behave beyond being right.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -92,7 +92,7 @@ pub struct Translator<'a, 'f> {
     blocks: Vec<ir::Block>,
     preds: Vec<usize>,
     sig: SigRef,
-    helper_sig: SigRef,
+    pub(super) helper_sig: SigRef,
     unwind_sig: SigRef,
     pal_sig: SigRef,
     base: Option<Value>,
@@ -114,7 +114,7 @@ pub struct Translator<'a, 'f> {
     /// Data of this block that were loaded in one piece, by number, and their guest addresses.
     pub(super) data: BTreeMap<usize, (Value, Value)>,
     /// Where a load at the first address also does the work of one at the second, which may fault.
-    pub(super) merged: Vec<(u64, u64)>,
+    pub(super) merged: Vec<Merged>,
     /// The last CMPTxx of this block: its target register and its truth.
     pub(super) compare: Option<(u8, Value)>,
     /// Values that are others with a constant added.
@@ -184,7 +184,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         model: CpuModel,
         in_order: bool,
         linker: &'a mut dyn Linker,
-    ) -> (FunctionBuilder<'f>, Vec<(u64, u64)>) {
+    ) -> (FunctionBuilder<'f>, Vec<Merged>) {
         let sig = b.import_signature(signature());
         let mut helper = Signature::new(CallConv::PreserveAll);
         helper.params = vec![AbiParam::new(I64); 6];
@@ -559,7 +559,7 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     // Memory image of registers
 
-    fn load_registers(&mut self, set: RegSet) {
+    pub(super) fn load_registers(&mut self, set: RegSet) {
         for r in bits(set.int) {
             let value = self.b.ins().load(I64, STATE, self.cpu, int_offset(r));
             self.forget_lazy(r);
@@ -873,32 +873,6 @@ impl<'a, 'f> Translator<'a, 'f> {
             }
             Target::Out(_) => self.goto(ret),
         }
-    }
-
-    /// Leaves one instruction to the interpreter and goes on behind it.
-    pub(super) fn interpret(&mut self, insn: &Insn) {
-        self.look_back();
-        self.store_registers(self.dirty.intersection(self.live));
-        let pc = self.iconst(self.pc as i64);
-        self.b.ins().store(STATE, pc, self.cpu, offset_of!(Cpu, pc) as i32);
-        let after = self.iconst(self.after as i64);
-        let kept = self.linker.keep(insn);
-        let kept = self.iconst(kept as i64);
-        let step = runtime::step as *const () as u64;
-        let results = self.call_host(step, [self.cpu, kept, after, after]);
-        self.dirty = RegSet::NONE;
-        self.known.memory_changes();
-        self.load_registers(region::writes(insn));
-        self.compare = None;
-        self.cold_if(results[0], |t| t.stop_pending());
-    }
-
-    /// Calls a host function of the System V ABI, of up to four arguments and two results.
-    pub(super) fn call_host(&mut self, f: u64, [a, b, c, d]: [Value; 4]) -> [Value; 2] {
-        let f = self.iconst(f as i64);
-        let helper = self.iconst(abi::axp_jit_helper as *const () as i64);
-        self.b.ins().call_indirect(self.helper_sig, helper, &[a, b, c, d, f, self.cpu]);
-        [self.load_word(word::RESULT), self.load_word(word::RESULT + 1)]
     }
 }
 

@@ -6,6 +6,7 @@ use cranelift_codegen::ir::types::{I8, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::emit::{GUEST, Mode, Translator};
+use super::merged::Merged;
 use crate::fields::{self, Action};
 use crate::region::Block;
 
@@ -27,7 +28,8 @@ impl Translator<'_, '_> {
             Action::Skip => return,
             Action::Load { datum, size, disp, elide, other } => {
                 let block = &self.region.blocks[self.current];
-                self.merged.extend(other.map(|other| (self.pc, block.pc + 4 * other as u64)));
+                let other = other.map(|other| block.pc + 4 * other as u64);
+                self.merged.extend(other.map(|other| Merged::datum(self.pc, other)));
                 self.load_datum(insn, datum, size, disp);
                 if elide {
                     self.bounds.step(insn, true);

@@ -69,7 +69,7 @@ impl Numbers {
         let mut next = REGISTERS as u32;
         let first = |b: &crate::region::Block| {
             let first = next;
-            next += 2 * REGISTERS as u32 + b.insns.len() as u32;
+            next += (REGISTERS * (2 + b.insns.len())) as u32;
             first
         };
         Numbers(region.blocks.iter().map(first).collect())
@@ -83,8 +83,8 @@ impl Numbers {
         Origin { id: self.0[b] + (REGISTERS + r) as u32, offset: 0 }
     }
 
-    fn made(&self, b: usize, n: usize) -> Origin {
-        Origin { id: self.0[b] + (2 * REGISTERS + n) as u32, offset: 0 }
+    fn made(&self, b: usize, n: usize, r: usize) -> Origin {
+        Origin { id: self.0[b] + (REGISTERS * (2 + n) + r) as u32, offset: 0 }
     }
 }
 
@@ -115,9 +115,7 @@ fn step(region: &Region, numbers: &Numbers, b: usize, n: usize, registers: &mut 
     }
     let written = block.writes(n).int & !(1 << ZERO);
     for r in (0..REGISTERS).filter(|r| written & 1 << r != 0) {
-        let made = numbers.made(b, n);
-        // Several at once have nothing in common.
-        registers[r] = if written.is_power_of_two() { made } else { numbers.returned(b, r) };
+        registers[r] = numbers.made(b, n, r);
     }
 }
 

@@ -10,12 +10,13 @@ use std::time::Instant;
 use axp_emu::cpu::{Exit, Vcpu};
 use axp_emu::engine::EngineStats;
 use axp_emu::isa::Insn;
-use axp_emu::mem::{Access, FaultKind, MemFault, PAGE_SIZE, WINDOW_SIZE};
+use axp_emu::mem::{Access, FaultKind, MemFault, WINDOW_SIZE};
 
 use super::background::{Done, Inbox, Service};
 use super::compile::{CompileError, Compiler, Job, Output, REGION_LIMIT};
 use super::cover::Cover;
 use super::emit::Mode;
+use super::merged::Merged;
 use crate::abi::word;
 use crate::code::{Arena, CodeTable, forks};
 use crate::fpu::FpSites;
@@ -37,8 +38,8 @@ struct Compiled {
     ranges: Vec<(u64, u64, u64)>,
     /// Code offset ranges of guest instructions.
     pcs: Vec<(u32, u32, u64)>,
-    /// Where one load does the work of two: guest addresses of the first and the other.
-    merged: Vec<(u64, u64)>,
+    /// Host accesses that do the work of several.
+    merged: Vec<Merged>,
     /// Guest blocks, for counts at faults.
     blocks: Vec<(u64, u64)>,
     /// Those that count as covered by it.
@@ -475,16 +476,19 @@ impl Regions {
             }
         }
         let va = vcpu.cpu.engine[word::FAULT_ADDR].wrapping_sub(vcpu.mem.host_base());
-        // Of two quadwords that are loaded at once the second faults alone if it lies in a page of its
-        // own; the host says so by naming that page's start.
-        let merged = region.and_then(|r| r.merged.iter().find(|m| m.0 == vcpu.cpu.pc));
-        if let Some(&(_, other)) = merged
-            && va.is_multiple_of(PAGE_SIZE)
-            && va.checked_sub(1).is_some_and(|before| vcpu.mem.region_at(before).is_some())
-        {
-            vcpu.cpu.pc = other;
-        }
+        let start = vcpu.cpu.engine[word::FAULT_START].wrapping_sub(vcpu.mem.host_base());
         let how = vcpu.cpu.engine[word::FAULT_WRITE];
+        let is = |m: &&Merged| m.is(vcpu.cpu.pc, (how >> 8) as u8);
+        let merged = region.and_then(|r| r.merged.iter().find(is));
+        if let Some(merged) = merged {
+            let distance = va.wrapping_sub(start);
+            vcpu.cpu.pc = merged.faulting(distance);
+            if how & 1 != 0 && (8..16).contains(&distance) {
+                // The first of two stores was done, and the host has done neither. It can fail only where
+                // somebody has taken the page away meanwhile.
+                let _ = vcpu.mem.store_u64(start, vcpu.cpu.engine[word::FAULT_VALUE]);
+            }
+        }
         let why = match vcpu.mem.region_at(va) {
             _ if va >= WINDOW_SIZE => FaultKind::OutOfWindow,
             Some(_) if how & 2 != 0 => FaultKind::BusError,
