@@ -411,9 +411,12 @@ impl Palcode for Machine {
         if self.sampler.is_some() {
             return None;
         }
-        match self.change_of_mode(vcpu, code)? {
-            Ok(()) => Some(Answer::Done),
-            done => Some(self.end_of_change(vcpu, done)),
+        let done = self.change_of_mode(vcpu, code);
+        // Looked at where it is: the host cannot forward a store of the result's tag to a move of it whole.
+        match &done {
+            Some(Ok(())) => Some(Answer::Done),
+            None => None,
+            Some(Err(_)) => self.end_of_change(vcpu, done),
         }
     }
 }
@@ -421,19 +424,19 @@ impl Palcode for Machine {
 impl Machine {
     /// What an engine is told of a change of mode that was not performed.
     #[cold]
-    fn end_of_change(&mut self, vcpu: &mut Vcpu, done: Done) -> Answer {
-        match self.settle(vcpu, done) {
+    fn end_of_change(&mut self, vcpu: &mut Vcpu, done: Option<Done>) -> Option<Answer> {
+        Some(match self.settle(vcpu, done?) {
             Flow::Continue => Answer::Done,
             Flow::Stop(outcome) => {
                 self.ended = Some(outcome);
                 Answer::Look
             }
-        }
+        })
     }
 
     /// CHMx and REI by a shorter way than `handle`: they are what services are made of, and never
     /// change code.
-    #[inline]
+    #[inline(always)]
     fn change_of_mode(&mut self, vcpu: &mut Vcpu, code: u32) -> Option<Done> {
         // By number: `Vms::from_code` tells many calls apart.
         const REI: u32 = Vms::Rei as u32;
@@ -452,10 +455,12 @@ impl Machine {
         self.restart = vcpu.cpu.pc.wrapping_sub(4);
         self.counters.calls += 1;
         self.history.push(self.restart, code);
-        Some(match named {
+        let done = match named {
             Some(mode) => self.change_mode(vcpu, mode),
             None => self.return_from(vcpu),
-        })
+        };
+        // Made anew rather than moved: see `answer_at_once`.
+        if done.is_ok() { Some(Ok(())) } else { Some(done) }
     }
 
     /// A word that does not execute: a floating-point one without FEN, or OPCDEC.
