@@ -25,6 +25,9 @@ pub struct BootArgs {
     /// Megabytes of memory
     #[arg(long, short, value_name = "MB", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=65536))]
     pub memory: u64,
+    /// Processors, which a kernel for one leaves alone
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=4))]
+    pub cpus: u8,
     /// The engine
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub engine: String,

@@ -1,4 +1,4 @@
-//! Measures one row on all engines: finds the repetitions for each, then takes the samples in turn, engine after engine, round after round.
+//! Measures one row on all engines: finds the repetitions for each, then takes the samples in turn, engine after engine, another one first in each round.
 
 use std::time::Duration;
 
@@ -16,6 +16,9 @@ pub struct Settings {
     pub target: f64,
     /// When a run is given up.
     pub timeout: Duration,
+    /// All engines repeat a row as often as the slowest does, and seldom, since repetitions leave something
+    /// behind: a file system, say, is slower after many files were deleted.
+    pub alike: bool,
 }
 
 /// One engine's part in a row.
@@ -98,6 +101,8 @@ pub fn measure_row(
             continue;
         }
         let translates = cell.engine.build() == Build::Guest;
+        let short = Settings { target: settings.target / SELDOM, ..*settings };
+        let settings = if settings.alike { &short } else { settings };
         match calibrate(settings, translates, &|reps| command(index, reps), interrupt) {
             Ok(found) => (cell.reps, cell.wanted) = found,
             Err(Failure::Interrupted) => return false,
@@ -106,9 +111,17 @@ pub fn measure_row(
         // The samples that will not be taken are behind us too.
         progress.done(1 + settings.samples - cell.wanted);
     }
+    if settings.alike {
+        let measured = |cell: &&mut Cell| cell.error.is_none();
+        let least = cells.iter_mut().filter(measured).map(|cell| cell.reps).min();
+        cells.iter_mut().filter(measured).for_each(|cell| cell.reps = least.unwrap_or(cell.reps));
+    }
     let mut place = 0;
     for round in 0..settings.samples {
-        for (index, cell) in cells.iter_mut().enumerate() {
+        // Nobody shall always run behind the same neighbour, or first on what the last round left.
+        let first = round as usize % cells.len().max(1);
+        for index in (first..cells.len()).chain(0..first) {
+            let cell = &mut cells[index];
             if round >= cell.wanted || cell.error.is_some() {
                 continue;
             }
@@ -172,6 +185,9 @@ fn calibrate(
     }
 }
 
+/// How many times shorter a sample is aimed at where repetitions leave something behind.
+const SELDOM: f64 = 8.0;
+
 /// How many times the aimed-at time a sample may take in all, start-up aside.
 const UNTIMED: f64 = 8.0;
 
@@ -204,8 +220,13 @@ mod tests {
         fn done(&self, _: u32) {}
     }
 
-    const SETTINGS: Settings =
-        Settings { samples: 3, least_samples: 1, target: 0.5, timeout: Duration::from_secs(20) };
+    const SETTINGS: Settings = Settings {
+        samples: 3,
+        least_samples: 1,
+        target: 0.5,
+        timeout: Duration::from_secs(20),
+        alike: false,
+    };
 
     /// A kernel whose clock shows a fixed time and `per_rep` for each repetition, without taking that long.
     fn pretend(fixed: f64, per_rep: f64, reps: u64) -> Invocation {
@@ -289,9 +310,21 @@ mod tests {
             pretend(0.0, 0.5, reps)
         };
         assert!(measure_row(&mut cells, &SETTINGS, &command, &Silent, &Interrupt::default()));
-        assert_eq!(asked.into_inner()[4..], [0, 1, 2, 0, 1, 2, 0, 1, 2]);
-        assert_eq!(cells[1].order, [1, 4, 7]);
+        assert_eq!(asked.into_inner()[4..], [0, 1, 2, 1, 2, 0, 2, 0, 1]);
+        assert_eq!(cells[1].order, [1, 3, 8]);
         assert_eq!(cells[1].samples.len(), 3);
+    }
+
+    #[test]
+    fn engines_repeat_alike_where_repetitions_leave_something_behind() {
+        let repetitions = |alike| {
+            let mut cells = cells(2);
+            let command = |index, reps| pretend(0.0, [0.01, 0.05][index], reps);
+            let settings = Settings { alike, ..SETTINGS };
+            assert!(measure_row(&mut cells, &settings, &command, &Silent, &Interrupt::default()));
+            [cells[0].reps, cells[1].reps]
+        };
+        assert_eq!((repetitions(false), repetitions(true)), ([50, 10], [1, 1]));
     }
 
     #[test]

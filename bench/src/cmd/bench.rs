@@ -192,6 +192,7 @@ impl Lab {
                 least_samples: if bounded { 2 } else { 3 },
                 target: args.sample_time.unwrap_or(target),
                 timeout: Duration::from_secs_f64(timeout),
+                alike: false,
             },
             programs: Programs::new()?,
             quick: args.quick,
@@ -391,7 +392,8 @@ impl Lab {
                 whole: false,
             }
         };
-        plan::measure_row(&mut cells, &self.settings, &command, bar, interrupt);
+        let settings = plan::Settings { alike: row.suite() == "files", ..self.settings };
+        plan::measure_row(&mut cells, &settings, &command, bar, interrupt);
         self.remember_timeouts(&cells);
         agree(&mut cells);
         let mut results: Vec<_> =

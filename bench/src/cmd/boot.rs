@@ -27,9 +27,16 @@ const ESCAPE: u8 = 0x1d;
 /// Status of a machine that was ended from the terminal, as after Ctrl-C.
 const ENDED: i32 = 130;
 
+/// Rounds of the kernel's delay loop in a tick, about, where it must not measure them.
+const DELAY_LOOPS: u64 = 4_000_000;
+
 /// Runs the command.
 pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
-    let mut engine = guest::engine(&args.engine)?(Tuning::default())?;
+    let make = guest::engine(&args.engine)?;
+    let mut engine = make(Tuning::default(), None)?;
+    if args.deterministic && args.cpus > 1 {
+        bail!("--deterministic runs one processor; leave --cpus out");
+    }
     let path = args.kernel.display();
     let bytes = read(&args.kernel)?;
     if bytes.starts_with(&[0x1f, 0x8b]) {
@@ -44,10 +51,15 @@ pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
     if !command_line.split_whitespace().any(|word| word.starts_with("cycle=")) {
         command_line = format!("cycle={CYCLES_PER_SECOND} {command_line}");
     }
+    if args.cpus > 1 && !command_line.split_whitespace().any(|word| word.starts_with("lpj=")) {
+        // A kernel waits a second for a further processor, which would measure its delay loop meanwhile.
+        command_line = format!("lpj={DELAY_LOOPS} {command_line}");
+    }
     let output = std::fs::File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
     let settings = Settings {
         memory: args.memory << 20,
         model: CpuModel::Ev67,
+        processors: args.cpus.into(),
         initrd: &initrd,
         command_line: command_line.trim_end(),
         console: Console::File(output),
@@ -58,7 +70,8 @@ pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
     let terminal = Raw::enter().context("cannot set the terminal")?;
     listen(machine.platform.clone(), terminal.is_some());
     watch_signals(machine.platform.clone())?;
-    let outcome = machine.run(&mut *engine, args.deterministic);
+    let outcome =
+        machine.run(&mut *engine, &|| make(Tuning::default(), None).ok(), args.deterministic);
     drop(terminal);
     if args.stats {
         print_statistics(&machine, &*engine, start);
@@ -125,15 +138,16 @@ fn finish(machine: &Guest, outcome: Ended) -> anyhow::Result<Outcome> {
 }
 
 fn print_statistics(machine: &Guest, engine: &dyn Engine, start: Instant) {
-    let counters = machine.processor.counters();
     let (unknown, first) = machine.platform.unknown_accesses();
     eprintln!("axplab: {:.3} s", start.elapsed().as_secs_f64());
-    eprintln!(
-        "  {} PALcode calls, {} exceptions, {} interrupts",
-        counters.calls, counters.exceptions, counters.interrupts
-    );
+    for (whami, counters) in machine.counters() {
+        eprintln!(
+            "  processor {whami}: {} PALcode calls, {} exceptions, {} interrupts",
+            counters.calls, counters.exceptions, counters.interrupts
+        );
+    }
     if machine.vcpu.counted {
-        let [kernel, user] = counters.instructions;
+        let [kernel, user] = machine.processor.counters().instructions;
         eprintln!("  instructions: {kernel} in the kernel, {user} in user mode");
     }
     if let Some(first) = first {

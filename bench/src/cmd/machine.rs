@@ -22,8 +22,8 @@ const START: u64 = 0x1_0000;
 pub fn machine(args: MachineArgs) -> anyhow::Result<Outcome> {
     let probe = strategy(&args.probe)?;
     let engine = guest::engine(&args.engine)?;
-    drop(engine(Tuning::default())?);
-    let make = || engine(Tuning::default()).ok();
+    drop(engine(Tuning::default(), None)?);
+    let make = || engine(Tuning::default(), None).ok();
     let path = args.program.display();
     let bytes = std::fs::read(&args.program).with_context(|| format!("cannot read `{path}`"))?;
     if bytes.is_empty() {

@@ -5,8 +5,9 @@
 //! * `files`, `fdcalls`, `memory`, `process`, `threads`, `time`, `net`, `ipc`, `ioctl`, `osf`:
 //!   topics.
 //! * `signals`, `frame`, `fpcomplete`: what a fault or signal becomes.
-//! * `watch`: what a debugger sees.
-//! * `abi`, `errno`: Alpha's numbers and layouts. `host`: the host's kernel.
+//! * `private`: what a guest does not reach. `watch`: what a debugger sees.
+//! * `abi`, `errno`: Alpha's numbers and layouts. `host`: the host's kernel;
+//!   `host_aside`: a process that is not confined.
 //!
 //! A [`Linux`] is one guest thread's view: the shared [`Process`] and its own task. It never names
 //! an engine: a [`Runner`] that is handed in runs new threads.
@@ -20,6 +21,7 @@ mod files;
 mod fpcomplete;
 mod frame;
 mod host;
+mod host_aside;
 mod ioctl;
 mod ipc;
 mod load;
@@ -27,6 +29,7 @@ mod memory;
 mod missing;
 mod net;
 mod osf;
+mod private;
 mod process;
 mod procfs;
 mod signals;
@@ -44,8 +47,9 @@ use std::sync::atomic::Ordering;
 pub use abi::{signal_name, signal_to_host};
 pub use errno::Errno;
 pub use host::die_by_signal;
+pub use host_aside::Aside;
 pub use load::{LinuxOptions, LoadError};
-pub use process::{Process, Runner, Tracer};
+pub use process::{BeforeExec, Process, Runner, Tracer};
 pub use table::{Syscall, known_calls, missing_calls};
 pub use watch::SignalWatcher;
 
@@ -145,20 +149,16 @@ impl Linux {
         self.perform(vcpu, row);
     }
 
+    /// Carries out a call. After the host's kernel its processor predicts little, so there is as little as
+    /// possible on the way back, returns included.
+    #[inline(always)]
     fn perform(&mut self, vcpu: &mut Vcpu, row: &'static Syscall) {
         let number = row.number;
         let saved_a3 = vcpu.cpu.r[19];
-        let mut a = [0; 6];
-        a.copy_from_slice(&vcpu.cpu.r[16..22]);
-        let line = self.process.strace.as_ref().map(|_| strace::Line::new(row, &a, &vcpu.mem));
-        if let (Some(line), Some(trace), true) = (&line, &self.process.strace, row.replaces()) {
-            // If it succeeds, nobody is left to say so.
-            trace(&format!("[{}] {}", self.task.tid, line.begun()));
-        }
-        let result = (row.handler)(&mut Call { linux: self, vcpu, a });
-        if let (Some(line), Some(trace)) = (line, &self.process.strace) {
-            trace(&format!("[{}] {}", self.task.tid, line.done(&result, &self.process.mem)));
-        }
+        let result = match self.process.strace.is_none() {
+            true => (row.handler)(&mut Call::new(self, vcpu)),
+            false => self.traced(vcpu, row),
+        };
         match result {
             Ok(value) => {
                 vcpu.cpu.r[0] = value;
@@ -181,6 +181,25 @@ impl Linux {
                 vcpu.cpu.r[19] = 1;
             }
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn traced(&mut self, vcpu: &mut Vcpu, row: &'static Syscall) -> errno::SysResult {
+        let mut call = Call::new(self, vcpu);
+        let line = strace::Line::new(row, &call.a, &call.vcpu.mem);
+        let say = |linux: &Linux, text: &str| {
+            if let Some(trace) = &linux.process.strace {
+                trace(&format!("[{}] {text}", linux.task.tid));
+            }
+        };
+        if row.replaces() {
+            // If it succeeds, nobody is left to say so.
+            say(call.linux, &line.begun());
+        }
+        let result = (row.handler)(&mut call);
+        say(self, &line.done(&result, &self.process.mem));
+        result
     }
 
     /// What the program has asked for: unaligned accesses, precise faults, and whether faults show at all.

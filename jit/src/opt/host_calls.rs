@@ -7,8 +7,9 @@ use axp_emu::isa::{Insn, RegSet};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::emit::{STATE, Translator};
-use crate::abi::{self, word};
-use crate::{region, runtime};
+use super::symbols::{HostFn, Symbol};
+use crate::abi::word;
+use crate::region;
 
 impl Translator<'_, '_> {
     /// Leaves one instruction to the interpreter and goes on behind it.
@@ -18,10 +19,9 @@ impl Translator<'_, '_> {
         let pc = self.iconst(self.pc as i64);
         self.b.ins().store(STATE, pc, self.cpu, offset_of!(Cpu, pc) as i32);
         let after = self.iconst(self.after as i64);
-        let kept = self.linker.keep(insn);
-        let kept = self.iconst(kept as i64);
-        let step = runtime::step as *const () as u64;
-        let results = self.call_host(step, [self.cpu, kept, after, after]);
+        let kept = self.symbols.keep(insn);
+        let kept = self.symbol(kept);
+        let results = self.call_host(HostFn::Step, [self.cpu, kept, after, after]);
         self.dirty = RegSet::NONE;
         self.known.memory_changes();
         self.load_registers(region::writes(insn));
@@ -30,9 +30,9 @@ impl Translator<'_, '_> {
     }
 
     /// Calls a host function of the System V ABI, of up to four arguments and two results.
-    pub(super) fn call_host(&mut self, f: u64, [a, b, c, d]: [Value; 4]) -> [Value; 2] {
-        let f = self.iconst(f as i64);
-        let helper = self.iconst(abi::axp_jit_helper as *const () as i64);
+    pub(super) fn call_host(&mut self, f: HostFn, [a, b, c, d]: [Value; 4]) -> [Value; 2] {
+        let f = self.symbol(Symbol::HostFn(f));
+        let helper = self.symbol(Symbol::HostFn(HostFn::Helper));
         self.b.ins().call_indirect(self.helper_sig, helper, &[a, b, c, d, f, self.cpu]);
         [self.load_word(word::RESULT), self.load_word(word::RESULT + 1)]
     }

@@ -8,7 +8,8 @@
 //!
 //! * `bus`: addresses to registers; `chips`: Cchip and Pchip
 //! * `pic`, `pit`, `rtc`, `uart`: ISA devices
-//! * `hwrpb`, `boot`: memory at the start; `console`: callbacks of the kernel
+//! * `hwrpb`, `boot`: memory at the start; `secondary`: processors beside the first; `console`:
+//!   callbacks of the kernel
 
 mod boot;
 mod bus;
@@ -18,6 +19,7 @@ mod hwrpb;
 mod pic;
 mod pit;
 mod rtc;
+mod secondary;
 mod uart;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -35,6 +37,10 @@ pub const MAX_PROCESSORS: usize = 4;
 const MAX_OWED: u64 = 1000;
 /// The longest sleep of an idle processor without a look around.
 const NAP: Duration = Duration::from_millis(500);
+/// Ticks in a row after which a processor that has nothing to do but to take them takes several at once.
+const IDLE: u32 = 32;
+/// How late the first of those may be, in nanoseconds.
+const LATE: u64 = 20_000_000;
 
 /// Something that a processor is to be interrupted for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +83,11 @@ struct State {
     chips: chips::Chips,
     /// Clock ticks that each processor has not been interrupted for yet.
     owed: [u64; MAX_PROCESSORS],
+    /// Sleeps in a row that each processor has been woken from by nothing but a tick.
+    idle: [u32; MAX_PROCESSORS],
+    /// Processors that execute or sleep, and those of them that take several ticks at once.
+    running: usize,
+    drowsy: usize,
     /// Accesses to addresses where nothing is.
     unknown: u64,
     first_unknown: Option<u64>,
@@ -106,6 +117,8 @@ pub struct Clipper {
     state: Mutex<State>,
     /// Told when there may be something to do for a thread that sleeps.
     changed: Condvar,
+    /// The same for the clock's thread.
+    clock: Condvar,
     output: Mutex<console::Output>,
     start: Instant,
     /// Instructions are time.
@@ -132,8 +145,9 @@ impl Clipper {
         let lines = (0..processors.clamp(1, MAX_PROCESSORS)).map(|_| Line::default()).collect();
         Clipper {
             lines,
-            state: Mutex::default(),
+            state: Mutex::new(State { running: 1, ..State::default() }),
             changed: Condvar::new(),
+            clock: Condvar::new(),
             output: Mutex::new(console::Output::new(console)),
             start: Instant::now(),
             counted: AtomicBool::new(false),
@@ -147,6 +161,24 @@ impl Clipper {
     /// Places its registers in a machine's physical address space.
     pub fn attach(self: &Arc<Self>, physical: &mut Physical) {
         physical.place(bus::IO, bus::IO_SIZE, self.clone());
+    }
+
+    /// Number of processors, started or not.
+    pub fn processors(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// A processor starts now: ticks from before are none of its.
+    pub(super) fn forget_ticks(&self, processor: u64) {
+        let mut state = lock(&self.state);
+        state.refresh(self.now());
+        state.owed[processor as usize % self.lines.len()] = 0;
+        state.running += 1;
+    }
+
+    /// It executes no more.
+    pub(super) fn leave(&self) {
+        lock(&self.state).running -= 1;
     }
 
     fn line(&self, processor: u64) -> &Line {
@@ -227,6 +259,8 @@ impl Clipper {
         let mut news = self.deadline.swap(next, Ordering::Relaxed) != next;
         let counted = self.counted.load(Ordering::Relaxed);
         for (i, line) in self.lines.iter().enumerate() {
+            // Whoever takes ticks late is to hear of a device at once.
+            news |= state.drowsy != 0 && state.chips.device(i).is_some();
             if state.pending(i) && !line.attention.swap(true, Ordering::AcqRel) {
                 news = true;
                 if !counted {
@@ -236,6 +270,7 @@ impl Clipper {
         }
         if news {
             self.changed.notify_all();
+            self.clock.notify_all();
         }
     }
 
@@ -251,21 +286,34 @@ impl Clipper {
         }
     }
 
-    /// Sleeps until there is an interrupt for a processor.
+    /// Sleeps until there is an interrupt for a processor. One that has long done nothing but to take
+    /// ticks takes them late and several at once, so that an idle system lets the host alone.
     pub(super) fn sleep(&self, processor: u64) {
         let line = self.line(processor);
         let index = processor as usize % self.lines.len();
         let mut state = lock(&self.state);
+        state.refresh(self.now());
+        let drowsy = state.idle[index] >= IDLE && state.owed[index] == 0;
+        state.drowsy += usize::from(drowsy);
+        let due = state.rtc.next().saturating_add(if drowsy { LATE } else { 0 });
         loop {
-            state.refresh(self.now());
+            let now = self.now();
+            state.refresh(now);
             let asked = line.interprocessor.load(Ordering::Acquire);
-            if asked || state.pending(index) || self.ended().is_some() {
+            let wanted = asked || state.chips.device(index).is_some() || self.ended().is_some();
+            if wanted || state.owed[index] != 0 && (now >= due || !drowsy) {
                 line.attention.store(true, Ordering::Release);
-                return;
+                state.idle[index] = if wanted { 0 } else { state.idle[index].saturating_add(1) };
+                break;
             }
-            let until = Duration::from_nanos(state.rtc.next().saturating_sub(self.now()));
-            let woken = self.changed.wait_timeout(state, until.min(NAP));
+            let until = if drowsy { due } else { state.rtc.next() };
+            let until = Duration::from_nanos(until.saturating_sub(now)).min(NAP);
+            let woken = self.changed.wait_timeout(state, until);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if drowsy {
+            state.drowsy -= 1;
+            self.clock.notify_all();
         }
     }
 
@@ -284,13 +332,15 @@ impl Clipper {
         let mut state = lock(&self.state);
         while !self.stop.load(Ordering::Acquire) {
             let now = self.now();
-            let next = state.rtc.next();
+            // Processors that sleep see to their ticks themselves.
+            let needed = state.drowsy < state.running;
+            let next = if needed { state.rtc.next() } else { u64::MAX };
             if next <= now {
                 self.settle(&mut state);
                 continue;
             }
             let until = Duration::from_nanos(next.saturating_sub(now));
-            let woken = self.changed.wait_timeout(state, until.min(NAP));
+            let woken = self.clock.wait_timeout(state, until.min(NAP));
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -298,8 +348,13 @@ impl Clipper {
     /// Ends [`run_clock`](Self::run_clock) and wakes whoever sleeps.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
+        if self.ended().is_none() {
+            // Other processors end as this one did.
+            self.end(0);
+        }
         let _state = lock(&self.state);
         self.changed.notify_all();
+        self.clock.notify_all();
     }
 
     /// Has the machine end with a status, at its next look around.
