@@ -1,7 +1,7 @@
 //! The frame of a region's translation: registers as SSA variables, blocks, exits, calls.
 
 use axp_emu::cpu::Cpu;
-use axp_emu::isa::{CpuModel, Insn, RegSet, SINK, ZERO};
+use axp_emu::isa::{CpuModel, RegSet, SINK, ZERO};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{
