@@ -151,15 +151,17 @@ pub struct MachineArgs {
 #[command(after_help = "Examples:\n  \
     axplab modes getsyi --probe walk\n  \
     axplab modes VUPS.COM\n  \
-    axplab modes -L /usr/alpha-linux-gnu ./prog -- its arguments\n\n\
+    axplab modes -L /usr/alpha-linux-gnu ./prog -- its arguments\n  \
+    axplab modes boot -- --kernel vmlinux --initrd initramfs.gz\n  \
+    axplab modes machine -- kernel.elf\n\n\
     A Linux program ends as under `axplab run`; its times are sampled, on all its threads but not in\n\
     the processes that it forks.")]
 pub struct ModesArgs {
-    /// The program: getsyi, chmk, probe, a DCL command procedure (FILE.COM), or the path of an Alpha
-    /// program for Linux
+    /// The program: getsyi, chmk, probe, a DCL command procedure (FILE.COM), the path of an Alpha
+    /// program for Linux, or `boot` or `machine` with their arguments
     #[arg(default_value = "getsyi")]
     pub program: String,
-    /// Arguments of a Linux program
+    /// Arguments of a Linux program, of `boot` or of `machine`
     #[arg(last = true, value_name = "ARGS")]
     pub args: Vec<OsString>,
     /// Where a Linux program's absolute paths are looked up first (its ld.so, libraries)
@@ -184,6 +186,7 @@ pub struct ModesArgs {
     axplab bench --samples 15 --json run.json\n  \
     axplab bench --all --json all.json       every row of every published table\n  \
     axplab bench --all --resume all.json     go on with it after an interruption\n  \
+    axplab bench --booted                    a booted kernel beside qemu-system-alpha\n  \
     axplab bench --program ./mine.alpha --native-twin ./mine -- its arguments\n  \
     axplab bench --config lab.toml --engines native,ds10\n\n\
     A configuration file adds engines of your own and defaults; {elf} is the Alpha program,\n\
@@ -200,6 +203,9 @@ pub struct BenchArgs {
     /// Every row of `axplab list`: also traps, system calls, streams, disk and files
     #[arg(long)]
     pub all: bool,
+    /// Rows on a booted Linux kernel, beside qemu-system-alpha (`cargo xtask kernel` builds one; in --all, too)
+    #[arg(long)]
+    pub booted: bool,
     /// Keep the rows that FILE, the record of an interrupted run, already has; the result replaces it
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,

@@ -8,7 +8,8 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     axplab boot --kernel vmlinux --initrd initramfs.gz\n  \
-    axplab boot --kernel vmlinux --initrd initramfs.gz --append 'console=ttyS0 quiet' --memory 256\n\n\
+    axplab boot --kernel vmlinux --initrd initramfs.gz --append 'console=ttyS0 quiet' --memory 256\n  \
+    axplab boot --kernel vmlinux --gdb :1234    then: gdb-multiarch vmlinux -ex 'target remote :1234'\n\n\
     On a terminal, keys go to the guest as they are typed; Ctrl-] ends the machine.\n\
     Exit status: 0 after a power-off; 70 when the guest panicked or could not go on (the report is\n\
     on standard error); 130 when ended from the terminal; 2 when it cannot be started.")]
@@ -25,12 +26,18 @@ pub struct BootArgs {
     /// Megabytes of memory
     #[arg(long, short, value_name = "MB", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=65536))]
     pub memory: u64,
+    /// Processors, which a kernel for one leaves alone
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=4))]
+    pub cpus: u8,
     /// The engine
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub engine: String,
     /// Count instructions and make time of them, so that runs repeat exactly
     #[arg(long)]
     pub deterministic: bool,
+    /// Wait for gdb at HOST:PORT, :PORT or the path of a socket, and boot the kernel under it
+    #[arg(long, value_name = "ADDR", conflicts_with = "deterministic")]
+    pub gdb: Option<String>,
     /// Print what was executed and translated, at the end
     #[arg(long)]
     pub stats: bool,

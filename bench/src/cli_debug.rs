@@ -97,7 +97,9 @@ pub struct TraceArgs {
     axplab profile --flame-graph prog.svg --firefox prog.json ./prog\n  \
     perf record -k mono axplab profile --jitdump . ./prog   then perf inject --jit\n  \
     axplab profile --flame-graph vups.svg VUPS.COM    a DCL procedure, by access mode\n  \
-    axplab profile --probe walk --iterations 3000000 getsyi\n\n\
+    axplab profile --probe walk --iterations 3000000 getsyi\n  \
+    axplab profile boot --kernel vmlinux --initrd initramfs.gz    a booted kernel\n  \
+    axplab profile machine kernel.elf             a program for the OpenVMS processor\n\n\
     On the privileged machine, functions, blocks and frames carry their access mode, and PALcode is\n\
     a column and a frame of its own. Options stand before PROG.\n\n\
     The report goes to standard error, or to the file of -o. Open the file of --firefox at\n\

@@ -1,24 +1,17 @@
-//! `axplab boot` end to end: a Linux kernel boots, its first program checks it, the machine ends. Skips
-//! where no kernel was built (`cargo xtask kernel`, or `AXPLAB_KERNELS` names the folder).
+//! `axplab boot` end to end: a Linux kernel boots, its first program checks it or a shell works in it, the
+//! machine ends. Tests skip where no kernel was built (`cargo xtask kernel`, or `AXPLAB_KERNELS` names the
+//! folder), and fail for it under `AXPLAB_REQUIRE_TOOLS`.
+
+mod common;
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-const AXPLAB: &str = env!("CARGO_BIN_EXE_axplab");
+use common::kernels;
 
-/// The folder of the kernels, if one was built.
-fn kernels() -> Option<PathBuf> {
-    let named = std::env::var_os("AXPLAB_KERNELS").map(PathBuf::from);
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/kernel");
-    let folder = named.unwrap_or(here);
-    let there = folder.join("minimal/vmlinux").exists() && folder.join("initramfs.cpio").exists();
-    if !there {
-        eprintln!("skipped: no kernel in {}; `cargo xtask kernel` builds it", folder.display());
-    }
-    there.then_some(folder)
-}
+const AXPLAB: &str = env!("CARGO_BIN_EXE_axplab");
 
 fn boot(arguments: &[&str]) -> Output {
     Command::new(AXPLAB).arg("boot").args(arguments).stdin(Stdio::null()).output().unwrap()
@@ -46,6 +39,81 @@ fn the_minimal_kernel_boots_checks_itself_and_powers_off_on_every_engine() {
     }
 }
 
+/// Boots the shell's RAM disk, with words for its first program, and gives what it printed.
+fn shell(folder: &Path, kernel: &str, engine: &str, words: &str, more: &[&str]) -> String {
+    let (kernel, initrd) = (folder.join(kernel).join("vmlinux"), folder.join("busybox.cpio"));
+    let files = ["--kernel", kernel.to_str().unwrap(), "--initrd", initrd.to_str().unwrap()];
+    let append = format!("console=ttyS0 quiet {words}");
+    let rest = ["--append", &append, "--engine", engine];
+    let out = boot(&[&files, &rest, more].concat());
+    let text = String::from_utf8_lossy(&out.stdout).replace('\r', "");
+    assert_eq!(out.status.code(), Some(0), "{engine}: {out:?}");
+    text
+}
+
+#[test]
+fn two_hundred_commands_of_a_shell_print_what_they_should_on_every_engine() {
+    let Some(folder) = kernels() else { return };
+    let right = fs::read_to_string(folder.join("commands.txt")).unwrap();
+    // Not `opt` alone, which compiles for minutes what these many short programs execute once.
+    for engine in ["interp", "baseline", "auto"] {
+        let text = shell(&folder, "minimal", engine, "commands", &[]);
+        let printed =
+            text.split_once("init: commands\n").and_then(|(_, t)| t.split_once("init: done"));
+        let printed = printed.unwrap_or_else(|| panic!("{engine}: no end in\n{text}")).0;
+        for (i, (got, expected)) in printed.lines().zip(right.lines()).enumerate() {
+            assert_eq!(got, expected, "{engine}, line {}", i + 1);
+        }
+        assert_eq!(printed.lines().count(), right.lines().count(), "{engine}");
+    }
+}
+
+#[test]
+fn four_processors_compute_in_parallel_and_agree() {
+    let Some(folder) = kernels() else { return };
+    let lines = |text: &str| -> Vec<String> {
+        let lines = text.lines().skip_while(|line| *line != "init: parallel");
+        lines.take_while(|line| *line != "init: done").map(str::to_owned).collect()
+    };
+    for engine in ["interp", "baseline", "auto"] {
+        let four = lines(&shell(&folder, "smp", engine, "parallel", &["--cpus", "4"]));
+        let sum = "70ddd804d786c18f77f38bb2ee9bb91c  -";
+        assert_eq!(four, ["init: parallel", "parallel: processors 4", sum, "5000"], "{engine}");
+        for cpus in ["2", "4"] {
+            let (kernel, initrd) = (folder.join("smp/vmlinux"), folder.join("initramfs.cpio"));
+            let files =
+                ["--kernel", kernel.to_str().unwrap(), "--initrd", initrd.to_str().unwrap()];
+            let more = ["--append", "console=ttyS0 parallel", "--cpus", cpus, "--engine", engine];
+            let out = boot(&[&files[..], &more].concat());
+            let text = String::from_utf8_lossy(&out.stdout).into_owned();
+            assert_eq!(out.status.code(), Some(0), "{engine}: {out:?}");
+            assert!(text.contains(&format!("SMP: Total of {cpus} processors")), "{engine}: {text}");
+            assert!(text.contains("init: four agree"), "{engine}: {text}");
+            assert!(text.contains("init: all is well"), "{engine}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_kernel_for_one_processor_leaves_the_others_alone() {
+    let Some(folder) = kernels() else { return };
+    let out = boot_kernel(&folder, &["--cpus", "3"]);
+    assert_eq!(out.status.code(), Some(0), "{out:?}");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(text.contains("init: all is well"), "{text}");
+}
+
+#[test]
+fn twenty_boots_in_a_row_end_in_a_clean_power_off() {
+    let Some(folder) = kernels() else { return };
+    for i in 0..20 {
+        let out = boot_kernel(&folder, &[]);
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert_eq!(out.status.code(), Some(0), "boot {i}: {out:?}");
+        assert!(text.contains("init: all is well") && text.contains("Power down"), "{i}: {text}");
+    }
+}
+
 #[test]
 fn a_deterministic_boot_is_the_same_on_every_engine() {
     let Some(folder) = kernels() else { return };
@@ -60,6 +128,60 @@ fn a_deterministic_boot_is_the_same_on_every_engine() {
         (String::from_utf8_lossy(&out.stdout).into_owned(), count.expect("counted"))
     };
     assert_eq!(counted("interp"), counted("auto"));
+}
+
+/// Runs a command on a boot of the minimal kernel, and gives its standard error.
+fn observed(folder: &Path, command: &[&str], kernel: &str, more: &[&str]) -> String {
+    let (kernel, initrd) = (folder.join(kernel), folder.join("initramfs.cpio"));
+    let files = ["--kernel", kernel.to_str().unwrap(), "--initrd", initrd.to_str().unwrap()];
+    let mut axplab = Command::new(AXPLAB);
+    axplab.args(command).args(files).args(more).stdin(Stdio::null());
+    let out = axplab.output().unwrap();
+    let (text, told) =
+        (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr).into_owned());
+    assert_eq!(out.status.code(), Some(0), "{told}");
+    assert!(text.contains("init: all is well"), "{text}");
+    told
+}
+
+#[test]
+fn a_profile_names_the_functions_of_the_kernel_and_tags_them_with_their_mode() {
+    let Some(folder) = kernels() else { return };
+    let files = tempfile::tempdir().unwrap();
+    let graph = files.path().join("graph.svg");
+    let command = ["profile", "--flame-graph", graph.to_str().unwrap(), "boot"];
+    let append = ["--append", "console=ttyS0"];
+    let told = observed(&folder, &command, "minimal/vmlinux", &append);
+    // Without lpj= the kernel measures its delay loop for most of the time.
+    let row = told.lines().find(|line| line.contains("  calibrate_delay"));
+    let row = row.unwrap_or_else(|| panic!("{told}"));
+    assert!(row.contains("kernel") && row.contains("vmlinux"), "{row}");
+    for call in ["swpipl", "callsys", "rti"] {
+        assert!(told.lines().any(|line| line.trim_end().ends_with(call)), "{call}: {told}");
+    }
+    assert!(!told.contains("executive"), "{told}");
+    assert!(fs::read_to_string(graph).unwrap().contains("calibrate_delay_[kernel]"));
+}
+
+#[test]
+fn modes_of_a_booted_kernel_add_up_with_its_sleep() {
+    let Some(folder) = kernels() else { return };
+    for (kernel, cpus) in [("minimal/vmlinux", "1"), ("smp/vmlinux", "3")] {
+        let more = ["--append", "console=ttyS0 lpj=1000000 sleep", "--cpus", cpus];
+        let told = observed(&folder, &["modes", "boot", "--"], kernel, &more);
+        let share = |name: &str| -> f64 {
+            let row = told.lines().find(|line| line.starts_with(name));
+            let row = row.unwrap_or_else(|| panic!("no {name}: {told}"));
+            row[name.len()..].split_whitespace().nth(1).unwrap().parse().unwrap()
+        };
+        let kinds = ["Kernel Mode", "User Mode", "PALcode", "Translation", "Idle Time"].map(share);
+        let sum: f64 = kinds.iter().sum();
+        assert!((99.0..101.0).contains(&sum), "{sum}: {told}");
+        // The first program sleeps for three seconds.
+        assert!(kinds[0] > 0.0 && kinds[4] > 30.0, "{told}");
+        let plural = if cpus == "1" { "1 processor" } else { "3 processors" };
+        assert!(told.lines().any(|line| line.ends_with(plural)), "{told}");
+    }
 }
 
 #[test]
@@ -127,6 +249,7 @@ fn what_cannot_be_started_is_refused_in_one_line() {
         &["--initrd", &cases[1].0],
         &["--engine", "warp"],
         &["--append", &"x".repeat(300)],
+        &["--cpus", "2", "--deterministic"],
     ] {
         let out = boot_kernel(&folder, more);
         let told = String::from_utf8_lossy(&out.stderr).into_owned();

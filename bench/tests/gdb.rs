@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use axp_guests::{Catalogue, Cpu};
 
-use common::{COMPILER, has, sysroot};
+use common::{COMPILER, has, kernels, sysroot};
 
 const AXPLAB: &str = env!("CARGO_BIN_EXE_axplab");
 /// Number of the PC among gdb's registers of an Alpha.
@@ -28,10 +28,14 @@ struct Waiting {
 
 impl Waiting {
     fn start(engine: &str, program: &Path, args: &[&str]) -> Waiting {
-        let mut child = Command::new(AXPLAB)
-            .args(["run", "--engine", engine, "--gdb", "127.0.0.1:0", "-L", &sysroot()])
-            .arg(program)
-            .args(args)
+        let mut command = Command::new(AXPLAB);
+        command.args(["run", "--engine", engine, "--gdb", "127.0.0.1:0", "-L", &sysroot()]);
+        Waiting::at(command.arg(program).args(args))
+    }
+
+    /// By a whole command line.
+    fn at(command: &mut Command) -> Waiting {
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -183,6 +187,86 @@ fn the_remote_protocol_steps_breaks_reads_writes_and_interrupts() {
         let status = guest.child.wait().unwrap();
         assert_eq!(status.signal(), Some(9), "{engine}: {status}");
     }
+}
+
+/// Boots under a debugger, with words for the kernel and its first program.
+fn booted(folder: &Path, kernel: &str, engine: &str, words: &str, cpus: &str) -> Waiting {
+    let kernel = folder.join(kernel).join("vmlinux");
+    let mut command = Command::new(AXPLAB);
+    command.args(["boot", "--engine", engine, "--gdb", "127.0.0.1:0", "--cpus", cpus]);
+    let append = format!("console=ttyS0 lpj=1000000 {words}");
+    command.args(["--append", &append, "--kernel"]).arg(kernel);
+    Waiting::at(command.arg("--initrd").arg(folder.join("initramfs.cpio")))
+}
+
+/// The address of a function of a kernel.
+fn symbol(folder: &Path, kernel: &str, name: &str) -> u64 {
+    let map = fs::read_to_string(folder.join(kernel).join("System.map")).unwrap();
+    let ending = format!(" {name}");
+    let line = map.lines().find(|line| line.ends_with(&ending)).unwrap();
+    u64::from_str_radix(&line[..16], 16).unwrap()
+}
+
+#[test]
+fn a_booted_kernel_stops_at_breakpoints_steps_and_goes_on() {
+    let Some(folder) = kernels() else { return };
+    let run_init = symbol(&folder, "minimal", "run_init_process");
+    for engine in ["interp", "baseline", "auto"] {
+        let mut guest = booted(&folder, "minimal", engine, "", "1");
+        let mut gdb = guest.connect();
+        assert_eq!(gdb.register(PC), 0xffff_fc00_0031_0000, "{engine}");
+        let word = gdb.word(run_init);
+        assert_eq!(gdb.ask(&format!("Z0,{run_init:x},4")), "OK");
+        assert_eq!(gdb.word(run_init), word, "a breakpoint does not show");
+        let stop = gdb.ask("vCont;c");
+        assert!(stop.starts_with("T05") && stop.contains("swbreak"), "{engine}: {stop}");
+        assert_eq!(gdb.register(PC), run_init, "{engine}");
+        // The name of the first program, which the first argument points to; the stack is the kernel's.
+        let name = gdb.register("10");
+        assert_eq!(gdb.ask(&format!("m{name:x},6")), "2f696e697400");
+        assert!(gdb.register("1e") > 0xffff_fc00_0000_0000);
+        // User memory is not there yet, and no machine has this much.
+        assert!(gdb.ask("m120000000,4").starts_with('E'));
+        assert!(gdb.ask("mfffffcff00000000,4").starts_with('E'));
+        // A debugger takes a breakpoint away before it steps on from there.
+        assert_eq!(gdb.ask(&format!("z0,{run_init:x},4")), "OK");
+        for i in 1..=3 {
+            let stop = gdb.ask(&format!("vCont;s:{}", gdb.thread));
+            assert!(stop.starts_with("T05"), "{engine}: {stop}");
+            assert_eq!(gdb.register(PC), run_init + 4 * i, "{engine}");
+        }
+        assert_eq!(gdb.ask("vCont;c"), "W00", "{engine}");
+        assert_eq!(guest.child.wait().unwrap().code(), Some(0), "{engine}");
+    }
+}
+
+#[test]
+fn processors_are_threads_that_ctrl_c_calls_out_of_their_sleep() {
+    let Some(folder) = kernels() else { return };
+    let mut guest = booted(&folder, "smp", "auto", "sleep", "2");
+    let mut gdb = guest.connect();
+    let idle = symbol(&folder, "smp", "do_idle");
+    let run_init = symbol(&folder, "smp", "run_init_process");
+    assert_eq!(gdb.ask(&format!("Z0,{run_init:x},4")), "OK");
+    let stop = gdb.ask("vCont;c");
+    assert!(stop.starts_with("T05") && stop.contains("swbreak"), "{stop}");
+    assert_eq!(gdb.ask(&format!("z0,{run_init:x},4")), "OK");
+    assert_eq!(gdb.ask("qfThreadInfo").matches(',').count(), 1);
+    gdb.send("vCont;c");
+    // The first program sleeps for three seconds soon, and both processors with it.
+    std::thread::sleep(Duration::from_millis(1500));
+    gdb.stream.write_all(&[3]).unwrap();
+    let stop = gdb.answer();
+    assert!(stop.starts_with("T02"), "{stop}");
+    assert!(gdb.register(PC) > idle & !0xf_ffff, "{:x}", gdb.register(PC));
+    gdb.send("k");
+    assert_eq!(guest.child.wait().unwrap().code(), Some(137));
+    // Gone instead of killed: the system goes on.
+    let mut guest = booted(&folder, "smp", "auto", "", "2");
+    let mut gdb = guest.connect();
+    assert_eq!(gdb.ask(&format!("Z0,{run_init:x},4")), "OK");
+    drop(gdb);
+    assert_eq!(guest.child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

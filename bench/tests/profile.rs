@@ -266,3 +266,33 @@ fn programs_of_the_executive_are_profiled_and_wrong_calls_told() {
         assert!(error.contains(say) && error.lines().count() == 1, "{error}");
     }
 }
+
+#[test]
+fn a_program_of_ones_own_on_the_machine_is_profiled() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("loop.s");
+    let text = "lda r11, 0(r31)\n ldah r12, 8000(r31)\nagain: addq r11, 1, r11\n subq r12, 1, r12\n \
+                bgt r12, again\n lda r16, 2(r31)\n lda r17, 0(r31)\n call_pal 0x09\n";
+    fs::write(&program, text).unwrap();
+    for command in [&["profile", "machine"][..], &["modes", "machine", "--"]] {
+        let mut axplab = Command::new(AXPLAB);
+        let out = axplab.args(command).arg(&program).stdin(Stdio::null()).output().unwrap();
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(0), "{told}");
+        if command[0] == "profile" {
+            // The loop, by its address, in its mode.
+            assert!(told.contains("  10008  0x10008 [kernel]"), "{told}");
+            assert!(told.contains("cserve"), "{told}");
+        } else {
+            for name in ["Kernel Mode", "Supervisor Mode", "Idle Time"] {
+                assert!(told.lines().any(|line| line.starts_with(name)), "{told}");
+            }
+        }
+    }
+    for more in [&["--deterministic"][..], &["--processors", "x"]] {
+        let mut axplab = Command::new(AXPLAB);
+        let axplab = axplab.args(["profile", "machine"]).arg(&program).args(more);
+        let out = axplab.stdin(Stdio::null()).output().unwrap();
+        assert_eq!(out.status.code(), Some(2), "{out:?}");
+    }
+}

@@ -8,15 +8,15 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::guests_build;
 use crate::source::root;
+use crate::{busybox, guests_build};
 
 /// Where Debian's package puts the source.
 const SOURCES: &str = "/usr/src/linux-source-6.1.tar.xz";
-const CROSS: &str = "alpha-linux-gnu-";
+pub(crate) const CROSS: &str = "alpha-linux-gnu-";
 
 /// The kernels by name; the configuration is `guest-programs/boot/NAME.config`.
-pub const KERNELS: [&str; 2] = ["minimal", "generic"];
+pub const KERNELS: [&str; 3] = ["minimal", "generic", "smp"];
 
 /// Where everything is built: `target/kernel`, with a folder for each kernel.
 pub fn folder() -> PathBuf {
@@ -34,15 +34,17 @@ pub struct Wish {
     pub jobs: usize,
 }
 
-/// Builds a kernel and the initial RAM disk of the tests.
+/// Builds a kernel and the initial RAM disks of the tests.
 pub fn build(wish: &Wish) -> Result<()> {
     ensure!(
         KERNELS.contains(&wish.kernel.as_str()),
-        "no kernel `{}`: minimal, generic",
-        wish.kernel
+        "no kernel `{}`; there are {}",
+        wish.kernel,
+        KERNELS.join(", ")
     );
     fs::create_dir_all(folder())?;
     initramfs(&folder().join("initramfs.cpio"))?;
+    busybox::build(wish.jobs)?;
     let source = unpacked(wish.source.as_deref())?;
     complete(&source)?;
     let build = folder().join(&wish.kernel);
@@ -68,7 +70,8 @@ pub fn build(wish: &Wish) -> Result<()> {
     Ok(())
 }
 
-fn run(command: &mut Command) -> Result<()> {
+/// Runs a command that has to succeed.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("{command:?}"))?;
     ensure!(status.success(), "{command:?}: {status}");
     Ok(())
@@ -144,13 +147,14 @@ pub fn initramfs(target: &Path) -> Result<()> {
 
 /// A cpio archive in the form that the kernel unpacks ("newc"): devices need no privilege this way.
 #[derive(Debug, Default)]
-struct Archive {
+pub(crate) struct Archive {
     bytes: Vec<u8>,
     entries: u32,
 }
 
 impl Archive {
-    fn add(&mut self, name: &str, mode: u32, device: (u32, u32), data: &[u8]) {
+    /// Adds a file, device, folder or, with its target for data, symbolic link.
+    pub(crate) fn add(&mut self, name: &str, mode: u32, device: (u32, u32), data: &[u8]) {
         self.entries += 1;
         // Number, mode, user, group, links, time, size, device, its own device, length of name, sum.
         let fields = [
@@ -183,7 +187,8 @@ impl Archive {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }
 
-    fn finish(mut self) -> Vec<u8> {
+    /// The archive.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
         self.add("TRAILER!!!", 0, (0, 0), &[]);
         self.bytes
     }

@@ -2,6 +2,7 @@
 //! machine state, oracles, the engines under test, and the build of the guest programs.
 
 pub mod blocks;
+mod busybox;
 pub mod chores;
 pub mod coverage;
 pub mod engines;

@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::Outcome;
+use crate::booted::{self, Kernel};
 use crate::catalogue::{self, Artifact, Programs, Row};
 use crate::cli::BenchArgs;
 use crate::cmd::{program, resume, scratch};
@@ -56,8 +57,9 @@ pub fn measured(mut args: BenchArgs) -> anyhow::Result<(Record, bool)> {
     if args.all && !args.rows.is_empty() {
         bail!("`--all` measures every row: name rows or give --all, not both");
     }
-    // A program of the user's own stands alone unless rows are asked for, too.
-    let mut rows = match args.programs.is_empty() || args.all || !args.rows.is_empty() {
+    // A program of the user's own or a booted kernel stands alone unless rows are asked for, too.
+    let alone = !args.programs.is_empty() || args.booted;
+    let mut rows = match !alone || args.all || !args.rows.is_empty() {
         true => catalogue::select(&all_rows, &args.rows, args.all)?,
         false => Vec::new(),
     };
@@ -93,7 +95,8 @@ pub fn measured(mut args: BenchArgs) -> anyhow::Result<(Record, bool)> {
         Some(path) => finish(record.clone()).write(path),
         None => Ok(()),
     };
-    let what = What { rows: &rows, programs: &programs, resumed, translation: args.all };
+    let booted = args.all || args.booted;
+    let what = What { rows: &rows, programs: &programs, resumed, translation: args.all, booted };
     let mut record = lab.measure(what, &interrupt, warnings, &save)?;
 
     let interrupted = interrupt.is_set();
@@ -147,6 +150,8 @@ struct What<'a> {
     resumed: Option<resume::Resumed>,
     /// Whether rows are added that no guest program measures: on translation, and on the privileged machine.
     translation: bool,
+    /// Whether rows on a booted system are.
+    booted: bool,
 }
 
 /// All that measuring needs besides the rows.
@@ -275,8 +280,27 @@ impl Lab {
                 record.rows.extend(self.on_the_machine(&bar, interrupt));
             }
         }
+        if what.booted && !interrupt.is_set() {
+            match Kernel::find() {
+                Ok(kernel) => record.rows.extend(self.on_a_kernel(&kernel, &bar, interrupt)),
+                Err(why) => record.warnings.push(Warning::general("no-kernel", why)),
+            }
+        }
         bar.finish();
         Ok(record)
+    }
+
+    /// Rows on a booted system; not on engines that compile for minutes what a kernel does once, and not on
+    /// the interpreter's slower loop.
+    fn on_a_kernel(&self, kernel: &Kernel, bar: &Bar, interrupt: &Interrupt) -> Vec<RowRecord> {
+        bar.row("a booted kernel");
+        let ours = self.engines.iter().filter(|engine| engine.in_tree);
+        let names = ours.map(|engine| engine.name.as_str());
+        let names: Vec<&str> = names
+            .filter(|name| guest::engine(name).is_ok() && !matches!(*name, "opt" | "interp-match"))
+            .collect();
+        let Settings { samples, timeout, .. } = self.settings;
+        booted::rows(kernel, &self.axplab, &names, samples, timeout, interrupt)
     }
 
     /// Rows of the privileged machine, on those engines that it can run on.

@@ -11,14 +11,16 @@ use axp_emu::engine::{Engine, Outcome as Ended};
 use axp_emu::interp::CYCLES_PER_SECOND;
 use axp_emu::isa::CpuModel;
 use axp_emu::load;
-use axp_emu::machine::osf::Halt;
+use axp_emu::machine::osf::{Drive, Halt};
 use axp_emu::machine::platform::{Clipper, Guest, Settings};
 use axp_emu::machine::{Console, HALTED};
+use axp_emu::mem::AddressSpace;
 use axp_jit::auto::Tuning;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::cli_boot::BootArgs;
+use crate::debug::{Listener, Session};
 use crate::terminal::Raw;
 use crate::{Outcome, guest};
 
@@ -27,9 +29,29 @@ const ESCAPE: u8 = 0x1d;
 /// Status of a machine that was ended from the terminal, as after Ctrl-C.
 const ENDED: i32 = 130;
 
+/// Rounds of the kernel's delay loop in a tick, about, where it must not measure them.
+const DELAY_LOOPS: u64 = 4_000_000;
+
 /// Runs the command.
 pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
-    let mut engine = guest::engine(&args.engine)?(Tuning::default(), None)?;
+    Ok(run(&args, None)?.0)
+}
+
+/// Boots and runs the kernel, each processor by `drive` if there is one; with the first processor's memory
+/// as it was left.
+pub fn run(
+    args: &BootArgs,
+    drive: Option<Drive<'_>>,
+) -> anyhow::Result<(Outcome, Arc<AddressSpace>)> {
+    let make = guest::engine(&args.engine)?;
+    let mut engine = make(Tuning::default(), None)?;
+    if args.deterministic && args.cpus > 1 {
+        bail!("--deterministic runs one processor; leave --cpus out");
+    }
+    let listener = args.gdb.as_deref().map(Listener::open).transpose()?;
+    if listener.is_some() && drive.is_some() {
+        bail!("a system under a debugger is not sampled; leave --gdb out");
+    }
     let path = args.kernel.display();
     let bytes = read(&args.kernel)?;
     if bytes.starts_with(&[0x1f, 0x8b]) {
@@ -44,26 +66,46 @@ pub fn boot(args: BootArgs) -> anyhow::Result<Outcome> {
     if !command_line.split_whitespace().any(|word| word.starts_with("cycle=")) {
         command_line = format!("cycle={CYCLES_PER_SECOND} {command_line}");
     }
+    if args.cpus > 1 && !command_line.split_whitespace().any(|word| word.starts_with("lpj=")) {
+        // A kernel waits a second for a further processor, which would measure its delay loop meanwhile.
+        command_line = format!("lpj={DELAY_LOOPS} {command_line}");
+    }
     let output = std::fs::File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
     let settings = Settings {
         memory: args.memory << 20,
         model: CpuModel::Ev67,
+        processors: args.cpus.into(),
         initrd: &initrd,
         command_line: command_line.trim_end(),
         console: Console::File(output),
     };
     let mut machine = Guest::new(&kernel, settings)?;
     drop((bytes, initrd));
+    let session =
+        listener.map(|listener| Session::accept_system(listener, &machine)).transpose()?;
+    let debugger = session.as_ref().map(Session::hub);
     let start = Instant::now();
     let terminal = Raw::enter().context("cannot set the terminal")?;
     listen(machine.platform.clone(), terminal.is_some());
     watch_signals(machine.platform.clone())?;
-    let outcome = machine.run(&mut *engine, args.deterministic);
+    let make = || make(Tuning::default(), None).ok();
+    let outcome = match (drive, debugger) {
+        (Some(drive), _) => machine.run_by(&mut *engine, &make, drive),
+        (None, Some(debugger)) => {
+            machine.run_by(&mut *engine, &make, &|processor, engine, vcpu| {
+                debugger.run_processor(engine, processor, vcpu)
+            })
+        }
+        (None, None) => machine.run(&mut *engine, &make, args.deterministic),
+    };
     drop(terminal);
+    if let Some(session) = session {
+        session.finish(outcome);
+    }
     if args.stats {
         print_statistics(&machine, &*engine, start);
     }
-    finish(&machine, outcome)
+    Ok((finish(&machine, outcome)?, machine.vcpu.mem.clone()))
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
@@ -125,15 +167,16 @@ fn finish(machine: &Guest, outcome: Ended) -> anyhow::Result<Outcome> {
 }
 
 fn print_statistics(machine: &Guest, engine: &dyn Engine, start: Instant) {
-    let counters = machine.processor.counters();
     let (unknown, first) = machine.platform.unknown_accesses();
     eprintln!("axplab: {:.3} s", start.elapsed().as_secs_f64());
-    eprintln!(
-        "  {} PALcode calls, {} exceptions, {} interrupts",
-        counters.calls, counters.exceptions, counters.interrupts
-    );
+    for (whami, counters) in machine.counters() {
+        eprintln!(
+            "  processor {whami}: {} PALcode calls, {} exceptions, {} interrupts",
+            counters.calls, counters.exceptions, counters.interrupts
+        );
+    }
     if machine.vcpu.counted {
-        let [kernel, user] = counters.instructions;
+        let [kernel, user] = machine.processor.counters().instructions;
         eprintln!("  instructions: {kernel} in the kernel, {user} in user mode");
     }
     if let Some(first) = first {

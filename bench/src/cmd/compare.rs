@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use super::bench;
+use crate::booted;
 use crate::compare::{self, Comparison, Options};
 use crate::config::{Check as Defaults, Config};
 use crate::record::{self, Record};
@@ -95,7 +96,11 @@ pub fn check(args: CheckArgs) -> anyhow::Result<Outcome> {
     let cpu = old.rows.iter().find_map(|row| row.params.get("cpu")?.as_str());
     let rows: Vec<String> = old.rows.iter().map(|row| row.row.clone()).collect();
     let measure = |rows: Vec<String>, json: Option<PathBuf>| {
+        // Those on a booted kernel are measured together, and have no names in the catalogue.
+        let (kernels, rows): (Vec<_>, Vec<_>) =
+            rows.into_iter().partition(|row| booted::is_row(row));
         bench::measured(cli::BenchArgs {
+            booted: !kernels.is_empty(),
             rows,
             engines: old.engines().iter().map(|name| name.to_string()).collect(),
             samples: Some(args.samples.or(defaults.samples).unwrap_or(usual_samples(&old))),

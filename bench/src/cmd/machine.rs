@@ -8,7 +8,8 @@ use anyhow::{Context, bail};
 use axp_emu::engine::Outcome as Ended;
 use axp_emu::isa::assemble_block;
 use axp_emu::load::{self, Image, ImageKind, Segment};
-use axp_emu::machine::{Board, Console, Disk, Machine, Settings};
+use axp_emu::machine::{Board, Console, Disk, Drive, Machine, Settings};
+use axp_emu::mem::AddressSpace;
 use axp_jit::auto::Tuning;
 
 use crate::cli::MachineArgs;
@@ -20,6 +21,14 @@ const START: u64 = 0x1_0000;
 
 /// Runs the command.
 pub fn machine(args: MachineArgs) -> anyhow::Result<Outcome> {
+    Ok(run(&args, None)?.0)
+}
+
+/// Boots and runs the program, each processor by `drive` if there is one; with the memory as it was left.
+pub fn run(
+    args: &MachineArgs,
+    drive: Option<Drive<'_>>,
+) -> anyhow::Result<(Outcome, Arc<AddressSpace>)> {
     let probe = strategy(&args.probe)?;
     let engine = guest::engine(&args.engine)?;
     drop(engine(Tuning::default(), None)?);
@@ -48,16 +57,17 @@ pub fn machine(args: MachineArgs) -> anyhow::Result<Outcome> {
     }
     let settings = Settings { memory: args.memory << 20, probe, ..Settings::default() };
     let (mut machine, mut vcpu) = Machine::boot(&image, board, &settings)?;
-    let outcome = match args.deterministic {
-        Some(quantum) => machine.run_in_turns(&mut vcpu, &make, &settings, quantum),
-        None => machine.run_in_time(&mut vcpu, &make, &settings),
+    let outcome = match (args.deterministic, drive) {
+        (_, Some(drive)) => machine.run_in_time_by(&mut vcpu, &make, &settings, drive),
+        (Some(quantum), _) => machine.run_in_turns(&mut vcpu, &make, &settings, quantum),
+        (None, None) => machine.run_in_time(&mut vcpu, &make, &settings),
     };
     let outcome = outcome.context("no engine for a processor")?;
     if let Some(report) = machine.report() {
         eprintln!("axplab: {report}");
     }
     match outcome {
-        Ended::Exited(status) => Ok(Outcome::Status(status as u8)),
+        Ended::Exited(status) => Ok((Outcome::Status(status as u8), vcpu.mem.clone())),
         other => bail!("the machine ended with {other:?}"),
     }
 }

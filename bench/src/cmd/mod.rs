@@ -20,6 +20,7 @@ mod resume;
 pub mod run;
 mod scratch;
 mod trace;
+mod whole;
 
 pub use compare::{CheckArgs, CompareArgs};
 pub use manual::{CompletionsArgs, ManArgs};

@@ -1,6 +1,7 @@
 //! `axplab modes`: in which access modes a program of the privileged machine spends its time, or between
 //! what a Linux program divides it, in the layout of MONITOR MODES.
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +12,7 @@ use anyhow::Context;
 
 use crate::cli::ModesArgs;
 use crate::cli_debug::GuestArgs;
+use crate::cmd::whole::Whole;
 use crate::machine::{self, Job, PROGRAMS};
 use crate::profile::{Names, Profiler};
 use crate::{Outcome, cmd, guest};
@@ -20,6 +22,10 @@ const BAR: usize = 40;
 
 /// Runs the command.
 pub fn modes(args: ModesArgs) -> anyhow::Result<Outcome> {
+    let words = std::iter::once(OsString::from(&args.program)).chain(args.args.iter().cloned());
+    if let Some(whole) = Whole::find(&words.collect::<Vec<_>>(), &args.engine)? {
+        return whole_machine(&whole);
+    }
     let strategy = machine::strategy(&args.probe)?;
     let named = machine::Named::find(&args.program)?;
     if named.is_none() && Path::new(&args.program).exists() {
@@ -42,7 +48,8 @@ pub fn modes(args: ModesArgs) -> anyhow::Result<Outcome> {
     let mut out = std::io::stdout().lock();
     let total: f64 = time.iter().sum();
     writeln!(out, "{} on {}, PROBE by {}: {total:.3} s", args.program, args.engine, args.probe)?;
-    table(&mut out, &ROWS, time, &samples(), |i| instructions.get(i).copied())?;
+    let times = padded(time, 0.0);
+    table(&mut out, &ROWS, times, &samples(), |i| instructions.get(i).copied())?;
     writeln!(
         out,
         "published, VUPS.COM on one of three CPUs: kernel 29, executive 21, supervisor 50"
@@ -65,7 +72,7 @@ fn linux(args: ModesArgs) -> anyhow::Result<Outcome> {
             let now = watched.times();
             let spent = std::array::from_fn(|i| now[i] - before[i]);
             if spent.iter().any(|t: &Duration| !t.is_zero()) {
-                keep(&LINUX, spent);
+                keep(&LINUX, padded(spent, Duration::ZERO));
             }
             before = now;
         }
@@ -86,23 +93,64 @@ fn linux(args: ModesArgs) -> anyhow::Result<Outcome> {
         "{} on {}: {total:.3} s of CPU time in {elapsed:.3} s",
         args.program, args.engine
     )?;
-    table(&mut out, &LINUX, time, &samples(), |_| None)?;
+    table(&mut out, &LINUX, padded(time, 0.0), &samples(), |_| None)?;
     Ok(cmd::run::ended(guest::ended(outcome)?))
+}
+
+/// `boot` or `machine`: what the sampler finds processors at; while it finds nothing, they sleep.
+fn whole_machine(whole: &Whole) -> anyhow::Result<Outcome> {
+    let profiler = Profiler::new(SAMPLE, whole.names()?);
+    let rows: &'static Rows = match whole {
+        Whole::Boot(_) => &KERNEL_AND_USER,
+        Whole::Machine(_) => &ALL_MODES,
+    };
+    let processors = whole.processors() as u32;
+    let times = |profiler: &Profiler| -> [Duration; KINDS] {
+        let times = profiler.mode_times();
+        let awake = times.iter().sum();
+        let all = profiler.elapsed() * processors;
+        std::array::from_fn(|i| times.get(i).copied().unwrap_or(all.saturating_sub(awake)))
+    };
+    let ended = AtomicBool::new(false);
+    let (outcome, all) = std::thread::scope(|scope| {
+        let watching = scope.spawn(|| {
+            let mut before = times(&profiler);
+            while !ended.load(Ordering::Relaxed) {
+                std::thread::park_timeout(INTERVAL);
+                let now = times(&profiler);
+                keep(rows, std::array::from_fn(|i| now[i].saturating_sub(before[i])));
+                before = now;
+            }
+        });
+        let outcome = whole.run(&profiler);
+        let all = times(&profiler).map(|t| t.as_secs_f64());
+        ended.store(true, Ordering::Relaxed);
+        watching.thread().unpark();
+        (outcome, all)
+    });
+    let outcome = outcome?.0;
+    // Standard output is the guest's.
+    let mut out = std::io::stderr().lock();
+    let elapsed: f64 = all.iter().sum::<f64>() / f64::from(processors);
+    let plural = if processors == 1 { "processor" } else { "processors" };
+    writeln!(out, "{}: {elapsed:.3} s of {processors} {plural}", whole.name())?;
+    table(&mut out, rows, all, &samples(), |_| None)?;
+    Ok(outcome)
 }
 
 /// What each row shows: shares in per cent, and instructions where they are known.
 fn table(
     out: &mut dyn Write,
     rows: &Rows,
-    time: [f64; 5],
-    samples: &[[f64; 5]],
+    time: [f64; KINDS],
+    samples: &[[f64; KINDS]],
     instructions: impl Fn(usize) -> Option<u64>,
 ) -> std::io::Result<()> {
     let total: f64 = time.iter().sum();
     writeln!(out, "{:<19}   CUR   AVE   MIN   MAX  {:<BAR$}{:>15}", "", "average", "instructions")?;
     for (name, index) in rows {
         let average = index.map_or(0.0, |i| 100.0 * time[i] / total.max(1e-9));
-        let of = |s: &[f64; 5]| index.map_or(0.0, |i| s[i]);
+        let of = |s: &[f64; KINDS]| index.map_or(0.0, |i| s[i]);
         let current = samples.last().map_or(average, of);
         let least = samples.iter().map(of).fold(f64::INFINITY, f64::min).min(average);
         let most = samples.iter().map(of).fold(average, f64::max);
@@ -134,6 +182,29 @@ const LINUX: [(&str, Option<usize>); 5] = [
     ("System calls", Some(4)),
 ];
 
+/// Kinds of time: of modes, of PALcode, of the translator, and sleep.
+const KINDS: usize = 7;
+
+/// What the processors of a booted kernel divide their time between.
+const KERNEL_AND_USER: [(&str, Option<usize>); 5] = [
+    ("Kernel Mode", Some(0)),
+    ("User Mode", Some(3)),
+    ("PALcode", Some(4)),
+    ("Translation", Some(5)),
+    ("Idle Time", Some(6)),
+];
+
+/// The same with all modes of the OpenVMS processor.
+const ALL_MODES: [(&str, Option<usize>); 7] = [
+    ("Kernel Mode", Some(0)),
+    ("Executive Mode", Some(1)),
+    ("Supervisor Mode", Some(2)),
+    ("User Mode", Some(3)),
+    ("PALcode", Some(4)),
+    ("Translation", Some(5)),
+    ("Idle Time", Some(6)),
+];
+
 /// The rows of MONITOR MODES, and which time each shows.
 const ROWS: [(&str, Option<usize>); 8] = [
     ("Interrupt State", None),
@@ -151,19 +222,24 @@ fn bar(percent: f64) -> String {
 }
 
 /// Percentages of each interval; bounded, so that a long run does not grow.
-static SAMPLES: Mutex<Vec<[f64; 5]>> = Mutex::new(Vec::new());
+static SAMPLES: Mutex<Vec<[f64; KINDS]>> = Mutex::new(Vec::new());
 
-fn samples() -> Vec<[f64; 5]> {
+fn samples() -> Vec<[f64; KINDS]> {
     SAMPLES.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Keeps an interval of the machine.
 fn tell(time: [Duration; 5]) {
-    keep(&ROWS, time);
+    keep(&ROWS, padded(time, Duration::ZERO));
+}
+
+/// Five times in the places of all kinds.
+fn padded<T: Copy>(times: [T; 5], nothing: T) -> [T; KINDS] {
+    std::array::from_fn(|i| times.get(i).copied().unwrap_or(nothing))
 }
 
 /// Keeps an interval, and shows it where somebody watches.
-fn keep(rows: &Rows, time: [Duration; 5]) {
+fn keep(rows: &Rows, time: [Duration; KINDS]) {
     let total: f64 = time.iter().map(Duration::as_secs_f64).sum();
     let percent = time.map(|t| 100.0 * t.as_secs_f64() / total.max(1e-9));
     let mut samples = SAMPLES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -171,7 +247,9 @@ fn keep(rows: &Rows, time: [Duration; 5]) {
         samples.push(percent);
     }
     let mut err = std::io::stderr().lock();
-    if err.is_terminal() {
+    // Not between what a machine writes to its console.
+    let console = rows.iter().any(|row| row.1 == Some(6)) && std::io::stdout().is_terminal();
+    if err.is_terminal() && !console {
         let mut text = String::new();
         for (name, index) in rows {
             let share = index.map_or(0.0, |i| percent[i]);

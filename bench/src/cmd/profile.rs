@@ -10,9 +10,11 @@ use axp_emu::cpu::Vcpu;
 use axp_emu::engine::Outcome as GuestOutcome;
 use axp_emu::mem::AddressSpace;
 use axp_jit::auto::Tuning;
+use axp_jit::profile::HostCode;
 
 use crate::cli_debug::ProfileArgs;
 use crate::cmd::run::RunOptions;
+use crate::cmd::whole::Whole;
 use crate::machine::{self, Job, Named, PROGRAMS};
 use crate::profile::export::{self, JitDump};
 use crate::profile::{Names, Profiler, report};
@@ -21,6 +23,9 @@ use crate::{Outcome, cmd, guest};
 
 /// Runs the command.
 pub fn profile_command(args: ProfileArgs) -> anyhow::Result<Outcome> {
+    if let Some(whole) = Whole::find(&args.guest.program, &args.engine)? {
+        return whole_machine(&args, &whole);
+    }
     let program = args.guest.program[0].to_string_lossy();
     match Named::find(&program)? {
         Some(named) => on_machine(&args, &program, &named),
@@ -47,6 +52,16 @@ fn on_machine(args: &ProfileArgs, program: &str, named: &Named) -> anyhow::Resul
     io::stdout().lock().write_all(&done.output)?;
     files.write(&profiler, program, &done.memory)?;
     Ok(Outcome::Status(done.status as u8))
+}
+
+/// A machine with arguments of its own: `boot` or `machine`.
+fn whole_machine(args: &ProfileArgs, whole: &Whole) -> anyhow::Result<Outcome> {
+    let names = whole.names()?;
+    let files = Files::prepare(args)?;
+    let profiler = Profiler::new(interval(args), names);
+    let (outcome, memory) = whole.run(&profiler)?;
+    files.write(&profiler, &whole.name(), &memory)?;
+    Ok(outcome)
 }
 
 /// A Linux program.
@@ -89,7 +104,10 @@ impl<'a> Files<'a> {
         let Files { args, dump } = self;
         let elapsed = profiler.elapsed();
         let profile = profiler.finish();
-        let code = axp_jit::profile::all_code();
+        let mut code = axp_jit::profile::all_code();
+        if profile.two_modes {
+            code.iter_mut().for_each(number_modes);
+        }
         let out: Box<dyn Write> = match &args.output {
             Some(path) => Box::new(File::create(path).with_context(|| cannot(path))?),
             None => Box::new(io::stderr()),
@@ -118,6 +136,13 @@ impl<'a> Files<'a> {
             dump.finish(&code, &profile.symbols).with_context(|| cannot(&path))?;
         }
         Ok(())
+    }
+}
+
+/// Memory calls the outer one of two modes 1, where samples have it as user mode.
+fn number_modes(code: &mut Arc<HostCode>) {
+    if code.mode == Some(1) {
+        *code = Arc::new(HostCode { mode: Some(3), ..HostCode::clone(code) });
     }
 }
 

@@ -6,16 +6,17 @@
 //! they have published, and lets them go.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axp_emu::cpu::Vcpu;
 use axp_emu::engine::Outcome;
-use axp_emu::linux::Process;
-use axp_emu::mem::{AddressSpace, MapError, MemFault, PAGE_SIZE, Prot};
+use axp_emu::mem::{MapError, MemFault, PAGE_SIZE, SystemMap};
 
 use super::regs::AlphaRegs;
+use super::target::Debuggee;
 
 /// CALL_PAL BPT, the word that stands at a breakpoint.
 pub const BPT: u32 = 0x0000_0080;
@@ -55,10 +56,20 @@ pub enum Go {
     Stay,
 }
 
+/// What a breakpoint hides.
+#[derive(Clone, Copy, Debug)]
+struct Hidden {
+    word: u32,
+    /// Where it lies, for the debuggee.
+    place: u64,
+}
+
 #[derive(Debug)]
 struct Thread {
     /// Registers while it is parked.
     regs: Option<AlphaRegs>,
+    /// By what page table its addresses are translated, if any.
+    table: u64,
     go: Go,
     /// Signal to deliver instead of the one it stopped at.
     signal: Option<i32>,
@@ -78,12 +89,13 @@ struct State {
 pub struct Hub {
     state: Mutex<State>,
     changed: Condvar,
-    /// Original words by address.
-    breakpoints: Mutex<BTreeMap<u64, u32>>,
+    /// By address.
+    breakpoints: Mutex<BTreeMap<u64, Hidden>>,
+    /// How often memory was changed.
+    changes: AtomicU64,
     /// The process that is debugged, not one that it forks.
     pid: u32,
-    mem: Arc<AddressSpace>,
-    process: Arc<Process>,
+    debuggee: Arc<dyn Debuggee>,
     events: Sender<Event>,
 }
 
@@ -98,22 +110,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Hub {
-    /// A hub for `process`, halted.
-    pub fn new(process: Arc<Process>, events: Sender<Event>) -> Self {
+    /// A hub for what is debugged, halted.
+    pub fn new(debuggee: Arc<dyn Debuggee>, events: Sender<Event>) -> Self {
         Hub {
             state: Mutex::new(State { halt: true, detached: false, threads: BTreeMap::new() }),
             changed: Condvar::new(),
             breakpoints: Mutex::default(),
+            changes: AtomicU64::new(0),
             pid: std::process::id(),
-            mem: process.mem.clone(),
-            process,
+            debuggee,
             events,
         }
     }
 
-    /// The process under the debugger.
-    pub fn process(&self) -> &Process {
-        &self.process
+    /// What is under the debugger.
+    pub fn debuggee(&self) -> &dyn Debuggee {
+        &*self.debuggee
+    }
+
+    /// How often memory was changed so far.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Whether the caller runs in a process that the guest has forked off.
@@ -125,7 +142,7 @@ impl Hub {
 
     /// A thread begins.
     pub fn enter(&self, tid: i32) {
-        let new = Thread { regs: None, go: Go::Run, signal: None, parks: 0 };
+        let new = Thread { regs: None, table: 0, go: Go::Run, signal: None, parks: 0 };
         lock(&self.state).threads.entry(tid).or_insert(new);
     }
 
@@ -158,6 +175,7 @@ impl Hub {
                 thread.parks += 1;
                 // What `stop` has published may have been changed by now.
                 thread.regs.get_or_insert_with(|| AlphaRegs::of(&vcpu.cpu));
+                thread.table = table(vcpu);
                 self.changed.notify_all();
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -182,6 +200,7 @@ impl Hub {
             if let Some(thread) = state.threads.get_mut(&tid) {
                 thread.parks += 1;
                 thread.regs = Some(AlphaRegs::of(&vcpu.cpu));
+                thread.table = table(vcpu);
             }
         }
         let _ = self.events.send(Event::Stopped(tid, why));
@@ -208,7 +227,7 @@ impl Hub {
 
     /// The instruction word that a breakpoint at `pc` hides.
     pub fn hidden(&self, pc: u64) -> Option<u32> {
-        lock(&self.breakpoints).get(&pc).copied()
+        lock(&self.breakpoints).get(&pc).map(|hidden| hidden.word)
     }
 
     // What the server calls.
@@ -219,11 +238,11 @@ impl Hub {
         state.halt = true;
         let patience = Instant::now() + Duration::from_secs(3);
         while Instant::now() < patience {
-            let alive = self.process.threads();
+            let alive = self.debuggee.threads();
             if !state.threads.iter().any(|(tid, t)| t.regs.is_none() && alive.contains(tid)) {
-                return;
+                break;
             }
-            self.process.call_in_threads();
+            self.debuggee.call();
             // Again after a while: a thread may have been on its way into a call that waits.
             let (next, _) = self
                 .changed
@@ -231,6 +250,7 @@ impl Hub {
                 .unwrap_or_else(PoisonError::into_inner);
             state = next;
         }
+        self.debuggee.stand_still(true);
     }
 
     /// Lets threads go as `how` says of each.
@@ -241,6 +261,7 @@ impl Hub {
         }
         state.halt = false;
         drop(state);
+        self.debuggee.stand_still(false);
         self.changed.notify_all();
     }
 
@@ -253,18 +274,19 @@ impl Hub {
         let mut state = lock(&self.state);
         (state.detached, state.halt) = (true, false);
         drop(state);
+        self.debuggee.stand_still(false);
         self.changed.notify_all();
     }
 
     /// Ends the guest as SIGKILL would.
     pub fn kill(&self) {
-        self.process.end(Outcome::Signalled { signal: 9, pc: 0, addr: 0 });
+        self.debuggee.kill();
         self.detach();
     }
 
     /// The threads there are.
     pub fn threads(&self) -> Vec<i32> {
-        let alive = self.process.threads();
+        let alive = self.debuggee.threads();
         let state = lock(&self.state);
         state.threads.keys().copied().filter(|tid| alive.contains(tid)).collect()
     }
@@ -274,19 +296,30 @@ impl Hub {
         lock(&self.state).threads.get_mut(&tid)?.regs.as_mut().map(f)
     }
 
-    /// Reads as much as there is from `at` on, without breakpoints.
-    pub fn read(&self, at: u64, out: &mut [u8]) -> usize {
+    /// The page table of a thread, or of any other that is parked.
+    fn table_of(&self, tid: Option<i32>) -> u64 {
+        let state = lock(&self.state);
+        let named = tid.and_then(|tid| state.threads.get(&tid));
+        let parked = || state.threads.values().find(|thread| thread.regs.is_some());
+        named.or_else(parked).map_or(0, |thread| thread.table)
+    }
+
+    /// Reads as much as there is from `at` on for a thread, without breakpoints.
+    pub fn read(&self, tid: i32, at: u64, out: &mut [u8]) -> usize {
+        let table = self.table_of(Some(tid));
         let mut done = 0;
         while done < out.len() {
             let from = at.wrapping_add(done as u64);
             let room = (PAGE_SIZE - from % PAGE_SIZE).min((out.len() - done) as u64) as usize;
-            if self.mem.read_bytes(from, &mut out[done..done + room]).is_err() {
+            let part = &mut out[done..done + room];
+            let place = self.debuggee.place(from, table);
+            if !place.is_some_and(|place| self.debuggee.read(place, part)) {
                 break;
             }
             done += room;
         }
-        for (&bpt, word) in &*lock(&self.breakpoints) {
-            for (i, byte) in word.to_le_bytes().into_iter().enumerate() {
+        for (&bpt, hidden) in &*lock(&self.breakpoints) {
+            for (i, byte) in hidden.word.to_le_bytes().into_iter().enumerate() {
                 let offset = bpt.wrapping_add(i as u64).wrapping_sub(at);
                 if offset < done as u64 {
                     out[offset as usize] = byte;
@@ -297,69 +330,71 @@ impl Hub {
     }
 
     /// Writes below breakpoints, whatever the protection of the pages.
-    pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), WriteError> {
+    pub fn write(&self, tid: i32, at: u64, bytes: &[u8]) -> Result<(), WriteError> {
         let mut breakpoints = lock(&self.breakpoints);
         let mut bytes = bytes.to_vec();
-        for (&bpt, word) in &mut *breakpoints {
-            let mut hidden = word.to_le_bytes();
-            for (i, byte) in hidden.iter_mut().enumerate() {
+        for (&bpt, hidden) in &mut *breakpoints {
+            let mut word = hidden.word.to_le_bytes();
+            for (i, byte) in word.iter_mut().enumerate() {
                 let offset = bpt.wrapping_add(i as u64).wrapping_sub(at);
                 if let Some(new) = bytes.get_mut(offset.min(usize::MAX as u64) as usize) {
                     *byte = std::mem::replace(new, BPT.to_le_bytes()[i]);
                 }
             }
-            *word = u32::from_le_bytes(hidden);
+            hidden.word = u32::from_le_bytes(word);
         }
-        self.force(at, &bytes)
+        let table = self.table_of(Some(tid));
+        let mut done = 0;
+        while done < bytes.len() {
+            let from = at.wrapping_add(done as u64);
+            let room = (PAGE_SIZE - from % PAGE_SIZE).min((bytes.len() - done) as u64) as usize;
+            let place = self.debuggee.place(from, table).ok_or(WriteError::Nothing)?;
+            self.force(place, &bytes[done..done + room])?;
+            done += room;
+        }
+        Ok(())
     }
 
     /// Puts a breakpoint at `at`.
     pub fn set_breakpoint(&self, at: u64) -> Result<(), WriteError> {
+        let place = self.debuggee.place(at, self.table_of(None)).ok_or(WriteError::Nothing)?;
         let mut breakpoints = lock(&self.breakpoints);
         if !at.is_multiple_of(4) || breakpoints.contains_key(&at) {
             return Ok(());
         }
         let mut word = [0; 4];
-        self.mem.read_bytes(at, &mut word)?;
-        self.force(at, &BPT.to_le_bytes())?;
-        breakpoints.insert(at, u32::from_le_bytes(word));
+        if !self.debuggee.read(place, &mut word) {
+            return Err(WriteError::Nothing);
+        }
+        self.force(place, &BPT.to_le_bytes())?;
+        breakpoints.insert(at, Hidden { word: u32::from_le_bytes(word), place });
         Ok(())
     }
 
     /// Takes the breakpoint at `at` away; false if there is none.
     pub fn remove_breakpoint(&self, at: u64) -> Result<bool, WriteError> {
-        let Some(word) = lock(&self.breakpoints).remove(&at) else { return Ok(false) };
-        self.force(at, &word.to_le_bytes())?;
+        let Some(hidden) = lock(&self.breakpoints).remove(&at) else { return Ok(false) };
+        self.force(hidden.place, &hidden.word.to_le_bytes())?;
         Ok(true)
     }
 
-    /// Writes past the protection of pages. Code that changes is noticed by the engines, since the
-    /// protection of its page changes twice.
-    fn force(&self, at: u64, bytes: &[u8]) -> Result<(), WriteError> {
-        let mut done = 0;
-        while done < bytes.len() {
-            let from = at.wrapping_add(done as u64);
-            let room = (PAGE_SIZE - from % PAGE_SIZE).min((bytes.len() - done) as u64) as usize;
-            let part = &bytes[done..done + room];
-            let page = from & !(PAGE_SIZE - 1);
-            let prot = self.mem.region_at(from).map_or(Prot::READ | Prot::WRITE, |r| r.prot);
-            if prot.contains(Prot::WRITE) && !prot.contains(Prot::EXEC) {
-                self.mem.write_bytes(from, part)?;
-            } else {
-                self.mem.protect(page, PAGE_SIZE, Prot::READ | Prot::WRITE)?;
-                let written = self.mem.write_bytes(from, part);
-                self.mem.protect(page, PAGE_SIZE, prot)?;
-                written?;
-            }
-            done += room;
-        }
+    fn force(&self, place: u64, bytes: &[u8]) -> Result<(), WriteError> {
+        self.debuggee.force(place, bytes)?;
+        self.changes.fetch_add(1, Ordering::Release);
         Ok(())
     }
+}
+
+/// By what page table a processor translates now.
+fn table(vcpu: &Vcpu) -> u64 {
+    vcpu.mem.system().map_or(0, SystemMap::ptbr)
 }
 
 /// Why guest memory was not written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteError {
+    /// No memory is there.
+    Nothing,
     /// Nothing is mapped there.
     Fault(MemFault),
     /// The page's protection cannot be changed.

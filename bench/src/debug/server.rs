@@ -325,11 +325,11 @@ impl Target for Server {
     }
 
     fn support_auxv(&mut self) -> Option<AuxvOps<'_, Self>> {
-        Some(self)
+        self.hub.debuggee().program().is_some().then_some(self)
     }
 
     fn support_exec_file(&mut self) -> Option<ExecFileOps<'_, Self>> {
-        Some(self)
+        self.hub.debuggee().program().is_some().then_some(self)
     }
 }
 
@@ -350,15 +350,15 @@ impl MultiThreadBase for Server {
         Some(self)
     }
 
-    fn read_addrs(&mut self, at: u64, data: &mut [u8], _tid: Tid) -> TargetResult<usize, Self> {
-        match self.hub.read(at, data) {
+    fn read_addrs(&mut self, at: u64, data: &mut [u8], tid: Tid) -> TargetResult<usize, Self> {
+        match self.hub.read(tid.get() as i32, at, data) {
             0 if !data.is_empty() => Err(TargetError::NonFatal),
             n => Ok(n),
         }
     }
 
-    fn write_addrs(&mut self, at: u64, data: &[u8], _tid: Tid) -> TargetResult<(), Self> {
-        self.hub.write(at, data).map_err(|_| TargetError::NonFatal)
+    fn write_addrs(&mut self, at: u64, data: &[u8], tid: Tid) -> TargetResult<(), Self> {
+        self.hub.write(tid.get() as i32, at, data).map_err(|_| TargetError::NonFatal)
     }
 
     fn list_active_threads(&mut self, found: &mut dyn FnMut(Tid)) -> Result<(), Self::Error> {
@@ -482,7 +482,8 @@ fn part(all: &[u8], offset: u64, length: usize, buf: &mut [u8]) -> usize {
 
 impl Auxv for Server {
     fn get_auxv(&self, offset: u64, length: usize, buf: &mut [u8]) -> TargetResult<usize, Self> {
-        Ok(part(self.hub.process().auxv(), offset, length, buf))
+        let program = self.hub.debuggee().program();
+        Ok(part(program.map_or(&[], |(auxv, _)| auxv), offset, length, buf))
     }
 }
 
@@ -495,7 +496,8 @@ impl ExecFile for Server {
         buf: &mut [u8],
     ) -> TargetResult<usize, Self> {
         use std::os::unix::ffi::OsStrExt;
-        let path = self.hub.process().executable().as_os_str().as_bytes();
+        let program = self.hub.debuggee().program();
+        let path = program.map_or(&[][..], |(_, path)| path.as_os_str().as_bytes());
         Ok(part(path, offset, length, buf))
     }
 }

@@ -33,7 +33,7 @@ impl Profiler {
         let mut symbols = Symbols::default();
         match &self.names {
             Names::Process(sysroot) => symbols.update(&vcpu.mem, sysroot.as_deref()),
-            Names::Machine(image) => symbols.clone_from(image),
+            Names::Machine(image) | Names::Kernel(image) => symbols.clone_from(image),
         }
         let thread = Collector {
             profiler: self,
@@ -197,6 +197,12 @@ impl Collector<'_> {
             let before = cpu.replace(tick.cpu);
             let weight = before.map_or(profiler.interval, |before| tick.cpu - before);
             profiler.times[tier as usize].fetch_add(weight, Ordering::Relaxed);
+            let of_mode = match tier {
+                Tier::System => 4,
+                Tier::Translation => 5,
+                _ => frame.mode.map_or(3, |mode| (mode & 3) as usize),
+            };
+            profiler.mode_times[of_mode].fetch_add(weight, Ordering::Relaxed);
             let event = if tier == Tier::System { S::reason(exit) } else { "" };
             let stack = stack::under(frame, &callers, symbols).into_boxed_slice();
             let at = tick.at.saturating_sub(begun);

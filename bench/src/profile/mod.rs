@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 
 use axp_emu::machine::{MODES, Mode};
 
+pub use subject::Subject;
+
 use crate::symbols::Symbols;
 
 /// What executed a sampled instruction.
@@ -105,6 +107,8 @@ pub enum Names {
     Process(Option<PathBuf>),
     /// From the one image of the privileged machine.
     Machine(Symbols),
+    /// From the kernel of a machine with kernel and user mode.
+    Kernel(Symbols),
 }
 
 /// What one thread did.
@@ -127,6 +131,8 @@ pub struct Profile {
     pub symbols: Symbols,
     /// They are processors of the privileged machine: with modes, and with PALcode for a system.
     pub machine: bool,
+    /// These have kernel and user mode only.
+    pub two_modes: bool,
 }
 
 impl Profile {
@@ -156,6 +162,8 @@ pub struct Profiler {
     symbols: Mutex<Symbols>,
     /// CPU time of each tier so far, in nanoseconds.
     times: [AtomicU64; 5],
+    /// The same of each access mode, of PALcode and of the translator.
+    mode_times: [AtomicU64; 6],
 }
 
 impl Profiler {
@@ -171,12 +179,18 @@ impl Profiler {
             threads: Mutex::default(),
             symbols: Mutex::default(),
             times: Default::default(),
+            mode_times: Default::default(),
         })
     }
 
     /// CPU time of each tier so far, in the order of [`Tier::ALL`], on all threads.
     pub fn times(&self) -> [Duration; 5] {
         std::array::from_fn(|i| Duration::from_nanos(self.times[i].load(Ordering::Relaxed)))
+    }
+
+    /// CPU time of each access mode so far, then of PALcode and of the translator, on all processors.
+    pub fn mode_times(&self) -> [Duration; 6] {
+        std::array::from_fn(|i| Duration::from_nanos(self.mode_times[i].load(Ordering::Relaxed)))
     }
 
     /// Whether this is a process that the guest has forked off, which nobody profiles.
@@ -192,8 +206,9 @@ impl Profiler {
     /// What has been collected, when all threads have ended.
     pub fn finish(&self) -> Profile {
         let threads = std::mem::take(&mut *lock(&self.threads));
-        let machine = matches!(self.names, Names::Machine(_));
-        Profile { threads, symbols: lock(&self.symbols).clone(), machine }
+        let two_modes = matches!(self.names, Names::Kernel(_));
+        let machine = two_modes || matches!(self.names, Names::Machine(_));
+        Profile { threads, symbols: lock(&self.symbols).clone(), machine, two_modes }
     }
 }
 

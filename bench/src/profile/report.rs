@@ -116,7 +116,9 @@ pub fn write(
 
 /// Each mode's share; PALcode and the translator work in none.
 fn modes(out: &mut dyn Write, profile: &Profile, total: u64) -> io::Result<()> {
-    let mut shares: Vec<(&str, u64)> = MODES.iter().map(|mode| (*mode, 0)).collect();
+    let there = |mode: &usize| !profile.two_modes || matches!(mode, 0 | 3);
+    let modes = (0..MODES.len()).filter(there).map(|mode| (MODES[mode], 0));
+    let mut shares: Vec<(&str, u64)> = modes.collect();
     let phases = [Tier::System, Tier::Translation];
     shares.extend(phases.map(|tier| (profile.tier_name(tier), 0)));
     for sample in profile.samples() {

@@ -2,8 +2,9 @@
 
 use axp_emu::cpu::{Exit, Vcpu};
 use axp_emu::engine::{Environment, Palcode};
-use axp_emu::isa::{Osf, Vms};
+use axp_emu::isa::{Osf, OsfSystem, Vms};
 use axp_emu::linux::Linux;
+use axp_emu::machine::osf::Processor;
 use axp_emu::machine::{Interrupted, Machine, Mode};
 
 /// A personality as its profiler sees it.
@@ -69,9 +70,8 @@ impl Subject for Linux {
 impl Subject for Machine {
     const IS_PROCESS: bool = false;
 
-    /// The first processor runs on the process's first thread.
     fn thread_id(&self) -> i32 {
-        std::process::id() as i32
+        processor_id(self.whami())
     }
 
     fn call_name(code: u32) -> &'static str {
@@ -89,4 +89,29 @@ impl Subject for Machine {
     fn interrupted(&self, vcpu: &Vcpu, frame: u64, mode: Option<Mode>) -> Option<Interrupted> {
         Machine::interrupted(self, vcpu, frame, mode?)
     }
+}
+
+/// User mode in the numbering of [`Mode`].
+const USER: Mode = 3;
+
+impl Subject for Processor {
+    const IS_PROCESS: bool = false;
+
+    fn thread_id(&self) -> i32 {
+        processor_id(self.whami())
+    }
+
+    fn call_name(code: u32) -> &'static str {
+        let system = OsfSystem::from_code(code).map(OsfSystem::name);
+        system.or_else(|| Osf::from_code(code).map(Osf::name)).unwrap_or("reserved PALcode")
+    }
+
+    fn mode(&self) -> Option<Mode> {
+        Some(if self.user() { USER } else { 0 })
+    }
+}
+
+/// The first processor runs on the process's first thread; others have no ids that anybody else uses.
+fn processor_id(whami: u64) -> i32 {
+    std::process::id() as i32 + whami as i32
 }

@@ -23,6 +23,33 @@ pub fn has(tool: &str, test: &str) -> bool {
     found
 }
 
+/// The folder of the kernels, if these files were built.
+fn kernels_with(files: &[&str]) -> Option<PathBuf> {
+    let named = std::env::var_os("AXPLAB_KERNELS").map(PathBuf::from);
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/kernel");
+    let folder = named.unwrap_or(here);
+    let Some(missing) = files.iter().find(|file| !folder.join(file).exists()) else {
+        return Some(folder);
+    };
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    eprintln!("skipped: {test} needs {missing} in {}: `cargo xtask kernel`", folder.display());
+    None
+}
+
+/// The folder of the kernels, if the small ones were built; they have to be where tools are required.
+pub fn kernels() -> Option<PathBuf> {
+    let folder = kernels_with(&[
+        "minimal/vmlinux",
+        "smp/vmlinux",
+        "initramfs.cpio",
+        "busybox.cpio",
+        "commands.txt",
+    ]);
+    let required = std::env::var_os("AXPLAB_REQUIRE_TOOLS").is_some();
+    assert!(folder.is_some() || !required, "a kernel is required: `cargo xtask kernel`");
+    folder
+}
+
 /// Root of the files that a dynamically linked guest needs.
 pub fn sysroot() -> String {
     std::env::var("AXPLAB_SYSROOT").unwrap_or_else(|_| "/usr/alpha-linux-gnu".to_owned())

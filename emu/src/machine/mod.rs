@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 pub use board::{Board, Console, Disk, DiskError};
 pub use boot::{BootError, Settings};
-pub use processors::MakeEngine;
+pub use processors::{Drive, MakeEngine};
 pub use report::{HaltReason, Report};
 pub use scb::Interrupted;
 
@@ -178,6 +178,11 @@ impl Machine {
     /// Interrupt priority level.
     pub fn ipl(&self) -> u64 {
         self.ps >> ps::IPL_SHIFT & 31
+    }
+
+    /// Its number.
+    pub fn whami(&self) -> u64 {
+        self.whami
     }
 
     /// What processors share.

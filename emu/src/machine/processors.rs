@@ -15,6 +15,9 @@ use crate::mem::Physical;
 /// Makes an engine for a processor, on its thread.
 pub type MakeEngine<'a> = &'a (dyn Fn() -> Option<Box<dyn Engine>> + Sync);
 
+/// How somebody else than [`Machine::run`] runs a processor to its end: a profiler.
+pub type Drive<'a> = &'a (dyn Fn(&mut Machine, &mut dyn Engine, &mut Vcpu) -> Outcome + Sync);
+
 /// Ends the machine when its thread does, even by a panic.
 struct Ends<'a>(&'a Lines);
 
@@ -47,6 +50,20 @@ impl Machine {
         make: MakeEngine<'_>,
         settings: &Settings,
     ) -> Option<Outcome> {
+        let run = |machine: &mut Machine, engine: &mut dyn Engine, vcpu: &mut Vcpu| {
+            machine.run(engine, vcpu, None, u64::MAX)
+        };
+        self.run_in_time_by(vcpu, make, settings, &run)
+    }
+
+    /// The same, each processor by `drive`.
+    pub fn run_in_time_by(
+        &mut self,
+        vcpu: &mut Vcpu,
+        make: MakeEngine<'_>,
+        settings: &Settings,
+        drive: Drive<'_>,
+    ) -> Option<Outcome> {
         let mut engine = make()?;
         let board = self.board.clone();
         let physical = system(vcpu).shared_physical();
@@ -62,7 +79,7 @@ impl Machine {
                         Machine::further(board, whami, physical.clone(), settings, entry)?;
                     let ends = Ends(&board.line);
                     let mut engine = make()?;
-                    let outcome = machine.run_until_end(&mut *engine, &mut vcpu);
+                    let outcome = machine.run_until_end(&mut *engine, &mut vcpu, drive);
                     if machine.report.is_some() {
                         *report.lock().unwrap_or_else(PoisonError::into_inner) = machine.report;
                     }
@@ -71,7 +88,7 @@ impl Machine {
                     Some(())
                 });
             }
-            let outcome = self.run_until_end(&mut *engine, vcpu);
+            let outcome = self.run_until_end(&mut *engine, vcpu, drive);
             board.line.end(outcome);
             drop(ends);
         });
@@ -82,10 +99,15 @@ impl Machine {
         board.line.ended()
     }
 
-    fn run_until_end(&mut self, engine: &mut dyn Engine, vcpu: &mut Vcpu) -> Outcome {
+    fn run_until_end(
+        &mut self,
+        engine: &mut dyn Engine,
+        vcpu: &mut Vcpu,
+        drive: Drive<'_>,
+    ) -> Outcome {
         let board = self.board.clone();
         self.in_time = true;
-        board.line.bell(self.whami).attached(vcpu, |vcpu| self.run(engine, vcpu, None, u64::MAX))
+        board.line.bell(self.whami).attached(vcpu, |vcpu| drive(self, engine, vcpu))
     }
 
     /// Runs the machine whose first processor this is so that runs repeat exactly: processors take turns

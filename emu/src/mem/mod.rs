@@ -196,14 +196,34 @@ impl AddressSpace {
         self.system.as_ref().map_or(0, |system| system.code_space())
     }
 
-    /// The word that `space` executes at `va`, if any; as `fetch_u32` for the current space.
-    pub fn fetch_in(&self, space: u32, va: u64) -> Option<u32> {
+    /// Reads the words that `space` executes from the aligned address `va` on, as many as there are.
+    pub fn code_in(&self, space: u32, va: u64, words: &mut [u32]) -> usize {
         match &self.system {
-            Some(system) if space != 0 && space != system.code_space() => {
-                system.fetch_in(space, va)
+            Some(system) if space != 0 => system.code_in(space, va, words),
+            _ => {
+                let mut done = 0;
+                while done < words.len() {
+                    let read = self.fetch_words(va + 4 * done as u64, &mut words[done..]);
+                    if read == 0 {
+                        break;
+                    }
+                    done += read;
+                }
+                done
             }
-            _ => self.fetch_u32(va).ok(),
         }
+    }
+
+    /// Whether `space` executes `words` from the aligned address `va` on.
+    pub fn executes(&self, space: u32, va: u64, words: &[u32]) -> bool {
+        let mut now = [0; 64];
+        let mut at = va;
+        words.chunks(now.len()).all(|part| {
+            let now = &mut now[..part.len()];
+            let same = self.code_in(space, at, now) == part.len() && now == part;
+            at = at.wrapping_add(4 * part.len() as u64);
+            same
+        })
     }
 
     /// Which kind of window this is.
@@ -224,6 +244,12 @@ impl AddressSpace {
     /// Addresses whose code may be other code after a change of [`exec_epoch`](Self::exec_epoch).
     pub fn epoch_range(&self) -> (u64, u64) {
         self.system.as_ref().map_or((0, u64::MAX), |system| system.epoch_range())
+    }
+
+    /// The value of [`exec_epoch`](Self::exec_epoch) since which the code of a space has not become other
+    /// code, but for what an IMB tells.
+    pub fn epoch_of(&self, space: u32) -> u64 {
+        self.system.as_ref().map_or_else(|| self.exec_epoch(), |system| system.epoch_of(space))
     }
 
     /// Whether instructions may be fetched from the page of `va`. Cheap, takes no lock.

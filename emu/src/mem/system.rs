@@ -103,6 +103,9 @@ pub struct SystemMap {
     fp_enabled: Cell<bool>,
     /// Rises when fetched-from memory may have changed its translation.
     epoch: Cell<u64>,
+    /// What it was when it last rose for all address spaces, and for that in each slot.
+    common_epoch: Cell<u64>,
+    slot_epochs: Cell<[u64; SLOTS]>,
     /// The kernel has executed a page that is not in all address spaces.
     process_code: Cell<bool>,
     /// Code was fetched from behind OSF/1's superpage.
@@ -152,6 +155,8 @@ impl SystemMap {
             translation: Cell::default(),
             fp_enabled: Cell::new(true),
             epoch: Cell::new(1),
+            common_epoch: Cell::new(1),
+            slot_epochs: Cell::default(),
             process_code: Cell::new(false),
             high_code: Cell::new(false),
             hinted: Cell::new(false),
@@ -218,16 +223,23 @@ impl SystemMap {
         self.clock.set(now);
         let found = slots.iter().position(|s| s.used != 0 && s.asn == asn && s.ptbr == ptbr);
         let slot = found.unwrap_or_else(|| {
-            let oldest = (0..SLOTS).min_by_key(|&i| slots[i].used).unwrap_or(0);
-            if slots[oldest].dirty {
-                self.clear_slot(oldest);
+            // A page table under a new number, which is how Linux invalidates what belongs to it, takes
+            // the place of its old number: most of the code there is still true.
+            let same = slots.iter().position(|s| s.used != 0 && s.ptbr == ptbr);
+            let oldest = || (0..SLOTS).min_by_key(|&i| slots[i].used).unwrap_or(0);
+            let slot = same.unwrap_or_else(oldest);
+            if slots[slot].dirty {
+                self.clear_slot(slot);
             }
-            if slots[oldest].used != 0 {
+            if slots[slot].used != 0 {
                 // Code of the address space that had the slot may be other code in this one.
-                self.bump_epoch();
+                self.epoch.set(self.epoch.get() + 1);
+                let mut epochs = self.slot_epochs.get();
+                epochs[slot] = self.epoch.get();
+                self.slot_epochs.set(epochs);
             }
-            slots[oldest] = Slot { asn, ptbr, used: 0, dirty: false };
-            oldest
+            slots[slot] = Slot { asn, ptbr, used: 0, dirty: false };
+            slot
         });
         slots[slot].used = now;
         self.slots.set(slots);
@@ -272,8 +284,15 @@ impl SystemMap {
         (0, if fixed { SUPERPAGE } else { u64::MAX })
     }
 
+    /// The epoch in which the code of a [`code_space`](Self::code_space) may last have become other code.
+    pub(super) fn epoch_of(&self, space: u32) -> u64 {
+        let slot = (space.wrapping_sub(1) >> 3) as usize % SLOTS;
+        self.common_epoch.get().max(self.slot_epochs.get()[slot])
+    }
+
     fn bump_epoch(&self) {
         self.epoch.set(self.epoch.get() + 1);
+        self.common_epoch.set(self.epoch.get());
     }
 
     fn clear_slot(&self, slot: usize) {
@@ -319,26 +338,39 @@ impl SystemMap {
     /// is an access violation where it does not let the kernel read, else a translation not valid.
     fn walk(&self, ptbr: u64, va: u64) -> Result<u64, FaultKind> {
         self.walks.set(self.walks.get() + 1);
+        Self::walk_in(&self.physical, self.translation.get(), ptbr, va)
+    }
+
+    fn walk_in(
+        physical: &Physical,
+        translation: Translation,
+        ptbr: u64,
+        va: u64,
+    ) -> Result<u64, FaultKind> {
         if (va as i64) << 21 >> 21 != va as i64 {
             return Err(FaultKind::AccessViolation);
         }
         let mut table = ptbr << 13;
         for shift in [33, 23] {
             let at = table + (va >> shift & 1023) * 8;
-            let entry = self.physical.quadword(at).ok_or(FaultKind::MachineCheck)?;
+            let entry = physical.quadword(at).ok_or(FaultKind::MachineCheck)?;
             if entry & pte::V == 0 {
-                let allowed = entry & pte::KRE != 0 || self.translation.get() == Translation::Osf;
+                let allowed = entry & pte::KRE != 0 || translation == Translation::Osf;
                 return Err(if allowed { FaultKind::NotValid } else { FaultKind::AccessViolation });
             }
             table = entry >> pte::PFN_SHIFT << 13;
         }
-        self.physical.quadword(table + (va >> 13 & 1023) * 8).ok_or(FaultKind::MachineCheck)
+        physical.quadword(table + (va >> 13 & 1023) * 8).ok_or(FaultKind::MachineCheck)
     }
 
     /// A pseudo entry for what is not translated by page tables; OSF/1's is for the kernel alone.
     fn superpage(&self, va: u64) -> Option<u64> {
+        Self::superpage_in(self.translation.get(), va)
+    }
+
+    fn superpage_in(translation: Translation, va: u64) -> Option<u64> {
         const ALL: u64 = pte::V | pte::ASM | 0xff00;
-        match self.translation.get() {
+        match translation {
             Translation::Off => Some(ALL | va >> 13 << pte::PFN_SHIFT),
             // VA<42:41> = 2 maps 41 bits; bit 40 selects the other half of physical space.
             Translation::Osf if (va as i64) >> 41 == -2 => {
@@ -557,22 +589,34 @@ impl SystemMap {
         word.map(|w| w as u32).ok_or(fault(va, Access::Fetch, FaultKind::MachineCheck))
     }
 
-    /// The word that `space` executes at `va` now, if any: to find out whether code that was made for
-    /// an address space that need not be the current one is still true.
-    pub(super) fn fetch_in(&self, space: u32, va: u64) -> Option<u32> {
+    /// Reads the words that `space` executes from the aligned address `va` on now, as many as there are:
+    /// to find out whether code that was made for an address space that need not be the current one is
+    /// still true.
+    pub(super) fn code_in(&self, space: u32, va: u64, words: &mut [u32]) -> usize {
         let (slot, mode) = ((space - 1) >> 3, u64::from((space - 1) >> 1 & 3));
         let ptbr = if mode == 0 && !self.process_code.get() {
             self.ptbr.get()
         } else {
-            self.slots.get().get(slot as usize)?.ptbr
+            self.slots.get().get(slot as usize).map_or(0, |slot| slot.ptbr)
         };
-        let entry = match self.superpage(va) {
-            Some(entry) => entry,
-            None => self.walk(ptbr, va).ok()?,
-        };
-        Self::check(entry, Access::Fetch, mode).ok()?;
-        let pa = (entry >> pte::PFN_SHIFT << 13) + (va & (PAGE_SIZE - 1));
-        self.physical.load(pa, 4).map(|word| word as u32)
+        let mut done = 0;
+        // The page table is read once for each page.
+        while done < words.len() {
+            let from = va.wrapping_add(4 * done as u64);
+            let entry = self.superpage(from).or_else(|| self.walk(ptbr, from).ok());
+            let Some(entry) = entry.filter(|&e| Self::check(e, Access::Fetch, mode).is_ok()) else {
+                break;
+            };
+            let pa = (entry >> pte::PFN_SHIFT << 13) + from % PAGE_SIZE;
+            let room = (PAGE_SIZE - from % PAGE_SIZE) as usize / 4;
+            let end = words.len().min(done + room);
+            for (i, word) in words[done..end].iter_mut().enumerate() {
+                let Some(now) = self.physical.load(pa + 4 * i as u64, 4) else { return done + i };
+                *word = now as u32;
+            }
+            done = end;
+        }
+        done
     }
 
     /// Whether `mode` may read or write the byte at `va`, by the rule of PROBE (AARM II-A 4.1.7): the
@@ -697,6 +741,15 @@ impl SystemMap {
     /// Physical address that the current mode reads at `va`, without a trace: for reports.
     pub fn peek(&self, va: u64) -> Option<u64> {
         let entry = self.superpage(va).or_else(|| self.walk(self.ptbr.get(), va).ok())?;
+        (entry & pte::V != 0).then_some((entry >> pte::PFN_SHIFT << 13) + (va & (PAGE_SIZE - 1)))
+    }
+
+    /// Physical address of `va` in the kernel's view of a page table of OSF/1, whatever a processor is at:
+    /// for debuggers.
+    pub fn osf_address(physical: &Physical, ptbr: u64, va: u64) -> Option<u64> {
+        let superpage = Self::superpage_in(Translation::Osf, va);
+        let walked = || Self::walk_in(physical, Translation::Osf, ptbr, va).ok();
+        let entry = superpage.or_else(walked)?;
         (entry & pte::V != 0).then_some((entry >> pte::PFN_SHIFT << 13) + (va & (PAGE_SIZE - 1)))
     }
 }

@@ -477,20 +477,17 @@ impl Baseline {
         self.arena.truncate(self.stubs.size);
     }
 
-    /// Drops units made from code in `[start, end)` that no longer reads the same.
-    fn revalidate(&mut self, vcpu: &Vcpu, start: u64, end: u64) {
+    /// Drops units made from code in `[start, end)` that no longer reads the same, of address spaces that
+    /// have changed after the epoch `since`.
+    fn revalidate(&mut self, vcpu: &Vcpu, (start, end): (u64, u64), since: u64) {
         let Baseline { units, spaces, arena, .. } = self;
+        let changed = spaces.iter().map(|(mode, _)| vcpu.mem.epoch_of(mode.space) > since);
+        let changed: Vec<bool> = changed.collect();
         units.retain(|unit| {
             let last = unit.pc.wrapping_add(4 * unit.words.len() as u64);
-            let touched = unit.pc < end && start < last;
-            let mut pc = unit.pc;
+            let touched = changed[unit.space] && unit.pc < end && start < last;
             let space = spaces[unit.space].0.space;
-            let same = |&word: &u32| {
-                let same = vcpu.mem.fetch_in(space, pc) == Some(word);
-                pc = pc.wrapping_add(4);
-                same
-            };
-            if !touched || unit.words.iter().all(same) {
+            if !touched || vcpu.mem.executes(space, unit.pc, &unit.words) {
                 return true;
             }
             let links = &mut spaces[unit.space].1;
@@ -534,14 +531,18 @@ impl Baseline {
             self.clear();
         }
         let epoch = vcpu.mem.exec_epoch();
+        let mut since = 0;
         if epoch != self.epoch {
+            if self.pending.is_none() {
+                since = self.epoch;
+            }
             self.epoch = epoch;
             let (start, end) = vcpu.mem.epoch_range();
             let (from, to) = self.pending.unwrap_or((start, end));
             self.pending = Some((from.min(start), to.max(end)));
         }
-        if let Some((start, end)) = self.pending.take() {
-            self.revalidate(vcpu, start, end);
+        if let Some(range) = self.pending.take() {
+            self.revalidate(vcpu, range, since);
         }
         self.runtime.vcpu = vcpu;
         let engine = &mut vcpu.cpu.engine;

@@ -603,15 +603,7 @@ pub fn fetch(vcpu: &Vcpu, start: u64, words: &mut [u32]) -> usize {
 
 fn hash_code(vcpu: &Vcpu, space: u32, start: u64, end: u64) -> u64 {
     let mut words = vec![0; (end - start) as usize / 4];
-    let mut done = 0;
-    while space != 0 && done < words.len() {
-        let Some(word) = vcpu.mem.fetch_in(space, start + 4 * done as u64) else { break };
-        words[done] = word;
-        done += 1;
-    }
-    if space == 0 {
-        done = fetch(vcpu, start, &mut words);
-    }
+    let done = vcpu.mem.code_in(space, start, &mut words);
     hash(&words[..done])
 }
 

@@ -46,9 +46,9 @@ enum Chore {
         #[arg(long)]
         thorough: bool,
     },
-    /// Build a Linux kernel and the initial RAM disk of the tests into target/kernel.
+    /// Build a Linux kernel and the initial RAM disks of the tests, busybox among them, into target/kernel.
     Kernel {
-        /// Which one: minimal or generic.
+        /// Which one: minimal, generic or smp.
         #[arg(default_value = "minimal")]
         kernel: String,
         /// The source: an archive or a folder, which is completed [default: Debian's linux-source-6.1].

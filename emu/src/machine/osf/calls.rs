@@ -162,8 +162,12 @@ impl Processor {
         }
     }
 
-    /// HALT: the kernel has left word in the HWRPB what it wants.
+    /// HALT: the kernel has left word in the HWRPB what it wants. Of the others than the first nobody
+    /// wants more than that they stay halted.
     fn halt(&mut self, vcpu: &Vcpu) -> Done {
+        if self.whami != 0 {
+            return Err(Trouble::Stop(Outcome::Exited(0)));
+        }
         match self.platform.ending(system(vcpu).physical(), self.whami) {
             Ending::PowerOff => Err(Trouble::Stop(Outcome::Exited(0))),
             Ending::Restart => Err(Trouble::Halt(Halt::Restart)),

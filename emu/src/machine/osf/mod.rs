@@ -20,7 +20,7 @@ pub use report::{Halt, Report};
 
 use super::platform::Clipper;
 use crate::cpu::{Exit, UnalignedPolicy, Vcpu};
-use crate::engine::{Engine, Environment, Flow, Limit, Outcome};
+use crate::engine::{Answer, Engine, Environment, Flow, Limit, Outcome, Palcode};
 use crate::isa::{CpuModel, Osf, OsfSystem, PalVariant, decode};
 use crate::mem::WindowError;
 use crate::mem::{Access, AddressSpace, FaultKind, MemFault, Physical, SystemMap, Translation};
@@ -78,7 +78,12 @@ pub struct Processor {
     history: report::History,
     report: Option<Report>,
     counters: Counters,
+    /// How the guest ended while the engine was asking.
+    ended: Option<Outcome>,
 }
+
+/// How somebody else than [`Processor::drive`] runs a processor to its end: a debugger, a profiler.
+pub type Drive<'a> = &'a (dyn Fn(&mut Processor, &mut dyn Engine, &mut Vcpu) -> Outcome + Sync);
 
 /// How a PALcode function ends.
 type Done = Result<(), Trouble>;
@@ -140,9 +145,20 @@ impl Processor {
             history: report::History::default(),
             report: None,
             counters: Counters::default(),
+            ended: None,
         };
         processor.load_context(vcpu, pcbb);
         processor
+    }
+
+    /// Its number.
+    pub fn whami(&self) -> u64 {
+        self.whami
+    }
+
+    /// The system around it.
+    pub fn platform(&self) -> &Arc<Clipper> {
+        &self.platform
     }
 
     /// Whether user mode runs.
@@ -189,9 +205,12 @@ impl Processor {
     /// Runs until the guest ends. With a limit, so many instructions are executed at most, they are
     /// what time is made of, and runs repeat exactly.
     pub fn run(&mut self, engine: &mut dyn Engine, vcpu: &mut Vcpu, limit: Option<u64>) -> Outcome {
+        let Some(limit) = limit else {
+            return self.in_time(vcpu, |processor, vcpu| processor.drive(engine, vcpu));
+        };
         let platform = self.platform.clone();
-        platform.count_time(limit.is_some());
-        let end = limit.map(|limit| vcpu.cpu.count.saturating_add(limit));
+        platform.count_time(true);
+        let end = vcpu.cpu.count.saturating_add(limit);
         platform.bell(self.whami).attached(vcpu, |vcpu| {
             loop {
                 if let Flow::Stop(outcome) = self.step(engine, vcpu, end) {
@@ -201,20 +220,40 @@ impl Processor {
         })
     }
 
-    /// Runs to the next guest event and answers it; in counted runs until `end` at most.
-    fn step(&mut self, engine: &mut dyn Engine, vcpu: &mut Vcpu, end: Option<u64>) -> Flow {
-        let exit = if let Some(end) = end {
-            let (user, before) = (usize::from(self.user()), vcpu.cpu.count);
-            if before >= end {
-                return Flow::Stop(Outcome::LimitReached);
+    /// Calls `drive`, which runs the processor in real time; meanwhile clocks and devices can call it.
+    pub fn in_time<R>(
+        &mut self,
+        vcpu: &mut Vcpu,
+        drive: impl FnOnce(&mut Self, &mut Vcpu) -> R,
+    ) -> R {
+        let platform = self.platform.clone();
+        platform.count_time(false);
+        platform.bell(self.whami).attached(vcpu, |vcpu| drive(self, vcpu))
+    }
+
+    /// Runs until the guest ends, within [`in_time`](Self::in_time).
+    pub fn drive(&mut self, engine: &mut dyn Engine, vcpu: &mut Vcpu) -> Outcome {
+        loop {
+            let exit = engine.run_with(vcpu, self);
+            let flow = self.handle(vcpu, exit);
+            if let Some((start, end)) = self.take_code_change() {
+                engine.invalidate(start, end);
             }
-            let exit = engine.run(vcpu, Limit::Count((GRAIN - before % GRAIN).min(end - before)));
-            self.counters.instructions[user] += vcpu.cpu.count - before;
-            self.platform.set_time(vcpu.cpu.count);
-            exit
-        } else {
-            engine.run(vcpu, Limit::None)
-        };
+            if let Flow::Stop(outcome) = flow {
+                return outcome;
+            }
+        }
+    }
+
+    /// In counted runs: runs to the next guest event and answers it, until `end` at most.
+    fn step(&mut self, engine: &mut dyn Engine, vcpu: &mut Vcpu, end: u64) -> Flow {
+        let (user, before) = (usize::from(self.user()), vcpu.cpu.count);
+        if before >= end {
+            return Flow::Stop(Outcome::LimitReached);
+        }
+        let exit = engine.run(vcpu, Limit::Count((GRAIN - before % GRAIN).min(end - before)));
+        self.counters.instructions[user] += vcpu.cpu.count - before;
+        self.platform.set_time(vcpu.cpu.count);
         let flow = self.handle(vcpu, exit);
         if let Some((start, end)) = self.take_code_change() {
             engine.invalidate(start, end);
@@ -311,6 +350,9 @@ impl Environment for Processor {
             Exit::Poll | Exit::Limit => {
                 // Before what is pending is looked at, or a request in between would be lost.
                 vcpu.cpu.take_poll();
+                if let Some(outcome) = self.ended.take() {
+                    return Flow::Stop(outcome);
+                }
                 self.take_interrupt(vcpu)
             }
         };
@@ -319,5 +361,18 @@ impl Environment for Processor {
 
     fn take_code_change(&mut self) -> Option<(u64, u64)> {
         self.change.take()
+    }
+}
+
+impl Palcode for Processor {
+    fn answer(&mut self, vcpu: &mut Vcpu, code: u32) -> Answer {
+        let epoch = vcpu.mem.exec_epoch();
+        if let Flow::Stop(outcome) = self.handle(vcpu, Exit::CallPal(code)) {
+            self.ended = Some(outcome);
+            return Answer::Look;
+        }
+        // The engine has to look at its code when it is called again.
+        let changed = self.change.is_some() || vcpu.mem.exec_epoch() != epoch;
+        if changed { Answer::Look } else { Answer::Done }
     }
 }

@@ -1,15 +1,16 @@
 //! From a Linux kernel to a machine about to execute its first instruction.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use super::secondary::{Left, Secondaries};
 use super::{Clipper, hwrpb};
 use crate::cpu::Vcpu;
 use crate::engine::{Engine, Outcome};
 use crate::isa::CpuModel;
 use crate::load::Image;
-use crate::machine::Console;
-use crate::machine::osf::{Processor, Report};
+use crate::machine::osf::{Counters, Drive, Processor, Report};
+use crate::machine::{Console, MakeEngine};
 use crate::mem::{PAGE_SIZE, Physical};
 
 /// Start of the superpage: where a kernel is linked to.
@@ -30,6 +31,8 @@ pub struct Settings<'a> {
     pub memory: u64,
     /// The processor.
     pub model: CpuModel,
+    /// How many of them, up to [`MAX_PROCESSORS`](super::MAX_PROCESSORS); 0 is one.
+    pub processors: usize,
     /// Contents of the initial RAM disk; empty for none.
     pub initrd: &'a [u8],
     /// The kernel's command line.
@@ -83,6 +86,8 @@ pub struct Guest {
     pub vcpu: Vcpu,
     /// The system around it.
     pub platform: Arc<Clipper>,
+    model: CpuModel,
+    left: Left,
 }
 
 impl Guest {
@@ -92,7 +97,7 @@ impl Guest {
         if memory < LEAST {
             return Err(KernelError::Small(memory));
         }
-        let platform = Arc::new(Clipper::new(settings.console, 1));
+        let platform = Arc::new(Clipper::new(settings.console, settings.processors));
         let mut physical = Physical::new(memory).map_err(|e| KernelError::Memory(e.to_string()))?;
         platform.attach(&mut physical);
         let end = load(&physical, kernel)?;
@@ -109,40 +114,68 @@ impl Guest {
         if !told {
             return Err(KernelError::NotKernel(kernel.entry));
         }
-        hwrpb::build(&physical, 1);
+        hwrpb::build(&physical, platform.processors() as u64);
         let mut vcpu = Processor::vcpu(Arc::new(physical), settings.model)
             .map_err(|e| KernelError::Memory(e.to_string()))?;
         let processor = Processor::new(platform.clone(), 0, &mut vcpu, hwrpb::context(0));
         vcpu.cpu.pc = kernel.entry;
-        Ok(Guest { processor, vcpu, platform })
+        Ok(Guest { processor, vcpu, platform, model: settings.model, left: Left::default() })
     }
 
-    /// Runs it to its end. With `counted`, time is made of instructions, and runs repeat exactly.
-    pub fn run(&mut self, engine: &mut dyn Engine, counted: bool) -> Outcome {
-        let platform = self.platform.clone();
+    /// Runs it to its end, the first processor by `engine` and others by what `make` makes. With
+    /// `counted`, time is made of instructions, and runs repeat exactly; others are not started then.
+    pub fn run(&mut self, engine: &mut dyn Engine, make: MakeEngine<'_>, counted: bool) -> Outcome {
         if counted {
             return self.processor.run(engine, &mut self.vcpu, Some(u64::MAX));
         }
-        thread::scope(|scope| {
-            let clock = scope.spawn(|| platform.run_clock());
-            // The thread ends also when a panic passes by here.
+        self.run_by(engine, make, &|processor, engine, vcpu| processor.drive(engine, vcpu))
+    }
+
+    /// Runs it to its end in real time, each processor by `drive`.
+    pub fn run_by(
+        &mut self,
+        engine: &mut dyn Engine,
+        make: MakeEngine<'_>,
+        drive: Drive<'_>,
+    ) -> Outcome {
+        let platform = self.platform.clone();
+        let physical = match self.vcpu.mem.system() {
+            Some(system) => system.shared_physical(),
+            None => unreachable!("a guest's memory is translated"),
+        };
+        let (model, left) = (self.model, Mutex::default());
+        let others = Secondaries { platform: &platform, physical, model, make, drive, left };
+        let outcome = thread::scope(|scope| {
+            // The threads end also when a panic passes by here.
             struct Stop<'a>(&'a Clipper);
             impl Drop for Stop<'_> {
                 fn drop(&mut self) {
                     self.0.stop();
                 }
             }
-            let stop = Stop(&platform);
-            let outcome = self.processor.run(engine, &mut self.vcpu, None);
-            drop(stop);
-            drop(clock.join());
-            outcome
-        })
+            let _stop = Stop(&platform);
+            scope.spawn(|| platform.run_clock());
+            for whami in 1..platform.processors() as u64 {
+                let others = &others;
+                scope.spawn(move || others.run(whami));
+            }
+            self.processor.in_time(&mut self.vcpu, |processor, vcpu| drive(processor, engine, vcpu))
+        });
+        self.left = others.left.into_inner().unwrap_or_else(PoisonError::into_inner);
+        outcome
     }
 
     /// Why it ended, if not by its own wish.
     pub fn report(&self) -> Option<&Report> {
-        self.processor.report()
+        self.processor.report().or(self.left.report.as_ref())
+    }
+
+    /// What was counted, by processor: of all that were started.
+    pub fn counters(&self) -> Vec<(u64, Counters)> {
+        let mut all = vec![(0, self.processor.counters())];
+        all.extend(&self.left.counters);
+        all.sort_by_key(|(whami, _)| *whami);
+        all
     }
 }
 

@@ -2,6 +2,8 @@
 //! processor slots, memory descriptors and console routine block (AARM III 2), the console's code,
 //! the first page table and the first context.
 
+use std::sync::atomic::{Ordering, fence};
+
 use super::MAX_PROCESSORS;
 use crate::interp::CYCLES_PER_SECOND;
 use crate::mem::{PAGE_SIZE, Physical, pte};
@@ -27,8 +29,16 @@ const CRB: u64 = SLOTS + SLOT * MAX_PROCESSORS as u64;
 const MEMORY: u64 = CRB + 0x100;
 const SIZE: u64 = MEMORY + 0x100;
 const CHECKSUM: u64 = 0x120;
+/// Where the kernel says at which address a further processor starts, and with what.
+const RESTART: u64 = 0x100;
+/// Bits of processors for whose console there is a command.
+const COMMANDS: u64 = 0x128;
 /// Offset of the state flags in a slot.
 const FLAGS: u64 = 0x80;
+/// The flag of a processor that starts.
+const BOOTSTRAP: u64 = 1;
+/// Offsets in a slot of a command for the console: its length, then the characters.
+const COMMAND: u64 = 0x128;
 /// Offsets of descriptors and code in the page of [`CODE`].
 const FIXUP_CODE: u64 = 0x100;
 const DISPATCH: u64 = 0x200;
@@ -51,6 +61,48 @@ const CLOCK_RATE: u64 = 1024 << 12;
 pub(super) fn halt_request(physical: &Physical, processor: u64) -> u64 {
     let slot = HWRPB + SLOTS + SLOT * (processor % MAX_PROCESSORS as u64);
     physical.quadword(slot + FLAGS).unwrap_or(0) >> 16 & 0xff
+}
+
+/// Where a further processor starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Start {
+    pub pc: u64,
+    pub argument: u64,
+}
+
+/// The command for a processor's console, if it is the one that starts it; others are thrown away.
+pub(super) fn take_start(physical: &Physical, processor: u64) -> Option<Start> {
+    let bit = 1 << processor;
+    let waiting = physical.quadword(HWRPB + COMMANDS)?;
+    if waiting & bit == 0 {
+        return None;
+    }
+    // What was written before the bit is seen after it.
+    fence(Ordering::Acquire);
+    let slot = context(processor);
+    let length = physical.load(slot + COMMAND, 4)?;
+    let text = physical.quadword(slot + COMMAND + 8)?.to_le_bytes();
+    let starts = length >= 5 && text.starts_with(b"START");
+    let start = Start {
+        pc: physical.quadword(HWRPB + RESTART)?,
+        argument: physical.quadword(HWRPB + RESTART + 8)?,
+    };
+    change(physical, HWRPB + COMMANDS, |word| word & !bit);
+    starts.then_some(start)
+}
+
+/// Tells the kernel that a processor starts.
+pub(super) fn acknowledge_start(physical: &Physical, processor: u64) {
+    change(physical, context(processor) + FLAGS, |flags| flags | BOOTSTRAP);
+}
+
+/// Changes a quadword that processors change, too.
+fn change(physical: &Physical, at: u64, how: impl Fn(u64) -> u64) {
+    while let Some(old) = physical.quadword(at) {
+        if physical.compare_exchange(at, old, how(old)) != Some(false) {
+            return;
+        }
+    }
 }
 
 /// Physical address of the context that a processor starts with, which is in its slot.

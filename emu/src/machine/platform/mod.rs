@@ -8,7 +8,8 @@
 //!
 //! * `bus`: addresses to registers; `chips`: Cchip and Pchip
 //! * `pic`, `pit`, `rtc`, `uart`: ISA devices
-//! * `hwrpb`, `boot`: memory at the start; `console`: callbacks of the kernel
+//! * `hwrpb`, `boot`: memory at the start; `secondary`: processors beside the first; `console`:
+//!   callbacks of the kernel
 
 mod boot;
 mod bus;
@@ -18,6 +19,7 @@ mod hwrpb;
 mod pic;
 mod pit;
 mod rtc;
+mod secondary;
 mod uart;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -35,6 +37,10 @@ pub const MAX_PROCESSORS: usize = 4;
 const MAX_OWED: u64 = 1000;
 /// The longest sleep of an idle processor without a look around.
 const NAP: Duration = Duration::from_millis(500);
+/// Ticks in a row after which a processor that has nothing to do but to take them takes several at once.
+const IDLE: u32 = 32;
+/// How late the first of those may be, in nanoseconds.
+const LATE: u64 = 20_000_000;
 
 /// Something that a processor is to be interrupted for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +70,8 @@ struct Line {
     /// There may be an interrupt.
     attention: AtomicBool,
     interprocessor: AtomicBool,
+    /// It is to wake up, though there be no interrupt.
+    called: AtomicBool,
     bell: Doorbell,
 }
 
@@ -77,6 +85,11 @@ struct State {
     chips: chips::Chips,
     /// Clock ticks that each processor has not been interrupted for yet.
     owed: [u64; MAX_PROCESSORS],
+    /// Sleeps in a row that each processor has been woken from by nothing but a tick.
+    idle: [u32; MAX_PROCESSORS],
+    /// Processors that execute or sleep, and those of them that take several ticks at once.
+    running: usize,
+    drowsy: usize,
     /// Accesses to addresses where nothing is.
     unknown: u64,
     first_unknown: Option<u64>,
@@ -106,8 +119,13 @@ pub struct Clipper {
     state: Mutex<State>,
     /// Told when there may be something to do for a thread that sleeps.
     changed: Condvar,
+    /// The same for the clock's thread.
+    clock: Condvar,
     output: Mutex<console::Output>,
     start: Instant,
+    /// Nanoseconds for which time has stood still, and when it began to, or `u64::MAX`.
+    stood: AtomicU64,
+    still: AtomicU64,
     /// Instructions are time.
     counted: AtomicBool,
     count: AtomicU64,
@@ -132,10 +150,13 @@ impl Clipper {
         let lines = (0..processors.clamp(1, MAX_PROCESSORS)).map(|_| Line::default()).collect();
         Clipper {
             lines,
-            state: Mutex::default(),
+            state: Mutex::new(State { running: 1, ..State::default() }),
             changed: Condvar::new(),
+            clock: Condvar::new(),
             output: Mutex::new(console::Output::new(console)),
             start: Instant::now(),
+            stood: AtomicU64::new(0),
+            still: AtomicU64::new(u64::MAX),
             counted: AtomicBool::new(false),
             count: AtomicU64::new(0),
             deadline: AtomicU64::new(u64::MAX),
@@ -147,6 +168,24 @@ impl Clipper {
     /// Places its registers in a machine's physical address space.
     pub fn attach(self: &Arc<Self>, physical: &mut Physical) {
         physical.place(bus::IO, bus::IO_SIZE, self.clone());
+    }
+
+    /// Number of processors, started or not.
+    pub fn processors(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// A processor starts now: ticks from before are none of its.
+    pub(super) fn forget_ticks(&self, processor: u64) {
+        let mut state = lock(&self.state);
+        state.refresh(self.now());
+        state.owed[processor as usize % self.lines.len()] = 0;
+        state.running += 1;
+    }
+
+    /// It executes no more.
+    pub(super) fn leave(&self) {
+        lock(&self.state).running -= 1;
     }
 
     fn line(&self, processor: u64) -> &Line {
@@ -164,10 +203,42 @@ impl Clipper {
     /// Nanoseconds since the start.
     fn now(&self) -> u64 {
         if self.counted.load(Ordering::Relaxed) {
-            self.count.load(Ordering::Relaxed)
-        } else {
-            self.start.elapsed().as_nanos() as u64
+            return self.count.load(Ordering::Relaxed);
         }
+        match self.still.load(Ordering::Relaxed) {
+            u64::MAX => self.elapsed().saturating_sub(self.stood.load(Ordering::Relaxed)),
+            still => still,
+        }
+    }
+
+    /// The same without regard to times that it stood still.
+    fn elapsed(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    /// Time stands still for the guest, or goes on, while a debugger looks at it.
+    pub fn stand_still(&self, still: bool) {
+        let _state = lock(&self.state);
+        let since = self.still.load(Ordering::Relaxed);
+        if still && since == u64::MAX {
+            self.still.store(self.now(), Ordering::Relaxed);
+        } else if !still && since != u64::MAX {
+            self.stood.store(self.elapsed().saturating_sub(since), Ordering::Relaxed);
+            self.still.store(u64::MAX, Ordering::Relaxed);
+            self.changed.notify_all();
+            self.clock.notify_all();
+        }
+    }
+
+    /// Calls every processor out of compiled code and out of its sleep, for a debugger.
+    pub fn call(&self) {
+        let _state = lock(&self.state);
+        for line in &self.lines {
+            line.called.store(true, Ordering::Release);
+            line.attention.store(true, Ordering::Release);
+            line.bell.ring();
+        }
+        self.changed.notify_all();
     }
 
     /// So many instructions have been executed: an instruction is a nanosecond.
@@ -227,6 +298,8 @@ impl Clipper {
         let mut news = self.deadline.swap(next, Ordering::Relaxed) != next;
         let counted = self.counted.load(Ordering::Relaxed);
         for (i, line) in self.lines.iter().enumerate() {
+            // Whoever takes ticks late is to hear of a device at once.
+            news |= state.drowsy != 0 && state.chips.device(i).is_some();
             if state.pending(i) && !line.attention.swap(true, Ordering::AcqRel) {
                 news = true;
                 if !counted {
@@ -236,6 +309,7 @@ impl Clipper {
         }
         if news {
             self.changed.notify_all();
+            self.clock.notify_all();
         }
     }
 
@@ -251,21 +325,35 @@ impl Clipper {
         }
     }
 
-    /// Sleeps until there is an interrupt for a processor.
+    /// Sleeps until there is an interrupt for a processor. One that has long done nothing but to take
+    /// ticks takes them late and several at once, so that an idle system lets the host alone.
     pub(super) fn sleep(&self, processor: u64) {
         let line = self.line(processor);
         let index = processor as usize % self.lines.len();
         let mut state = lock(&self.state);
+        state.refresh(self.now());
+        let drowsy = state.idle[index] >= IDLE && state.owed[index] == 0;
+        state.drowsy += usize::from(drowsy);
+        let due = state.rtc.next().saturating_add(if drowsy { LATE } else { 0 });
         loop {
-            state.refresh(self.now());
-            let asked = line.interprocessor.load(Ordering::Acquire);
-            if asked || state.pending(index) || self.ended().is_some() {
+            let now = self.now();
+            state.refresh(now);
+            let asked = line.interprocessor.load(Ordering::Acquire)
+                || line.called.swap(false, Ordering::AcqRel);
+            let wanted = asked || state.chips.device(index).is_some() || self.ended().is_some();
+            if wanted || state.owed[index] != 0 && (now >= due || !drowsy) {
                 line.attention.store(true, Ordering::Release);
-                return;
+                state.idle[index] = if wanted { 0 } else { state.idle[index].saturating_add(1) };
+                break;
             }
-            let until = Duration::from_nanos(state.rtc.next().saturating_sub(self.now()));
-            let woken = self.changed.wait_timeout(state, until.min(NAP));
+            let until = if drowsy { due } else { state.rtc.next() };
+            let until = Duration::from_nanos(until.saturating_sub(now)).min(NAP);
+            let woken = self.changed.wait_timeout(state, until);
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if drowsy {
+            state.drowsy -= 1;
+            self.clock.notify_all();
         }
     }
 
@@ -284,13 +372,15 @@ impl Clipper {
         let mut state = lock(&self.state);
         while !self.stop.load(Ordering::Acquire) {
             let now = self.now();
-            let next = state.rtc.next();
+            // Processors that sleep see to their ticks themselves.
+            let needed = state.drowsy < state.running;
+            let next = if needed { state.rtc.next() } else { u64::MAX };
             if next <= now {
                 self.settle(&mut state);
                 continue;
             }
             let until = Duration::from_nanos(next.saturating_sub(now));
-            let woken = self.changed.wait_timeout(state, until.min(NAP));
+            let woken = self.clock.wait_timeout(state, until.min(NAP));
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -298,8 +388,13 @@ impl Clipper {
     /// Ends [`run_clock`](Self::run_clock) and wakes whoever sleeps.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
+        if self.ended().is_none() {
+            // Other processors end as this one did.
+            self.end(0);
+        }
         let _state = lock(&self.state);
         self.changed.notify_all();
+        self.clock.notify_all();
     }
 
     /// Has the machine end with a status, at its next look around.
