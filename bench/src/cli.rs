@@ -296,6 +296,7 @@ pub struct ListArgs {
     axplab run -L /usr/alpha-linux-gnu --engine interp ./dynamic\n  \
     axplab run --stats -E LANG=C ./sort file\n  \
     axplab run --gdb :1234 ./crash           then in gdb-multiarch: target remote :1234\n  \
+    axplab run --cache ~/.cache/axplab ./tool   keep translations for the next run\n  \
     axplab run --sandbox --allow-read data --allow-write out ./untrusted\n\n\
     Exit status: the guest's; a guest killed by a signal ends axplab by that signal;\n\
     2 when the program cannot be started.")]
@@ -322,6 +323,10 @@ pub struct RunArgs {
     /// Write these figures to FILE as JSON
     #[arg(long, value_name = "FILE")]
     pub stats_json: Option<PathBuf>,
+    /// Keep translations in DIR, a folder of yours alone (mode 700), for the next run of the same program;
+    /// made if it is not there. Files that are not your own axplab's work are refused
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<PathBuf>,
     /// Confine the program, and all that it starts, to its own file, the sysroot and what is allowed;
     /// no files and no network otherwise. Refuses to run where the host's kernel cannot do that
     #[arg(long, conflicts_with = "stats_json")]

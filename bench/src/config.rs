@@ -128,12 +128,17 @@ fn within(
     Ok(())
 }
 
-fn usual_place() -> Option<PathBuf> {
+/// The folder of what is the user's own.
+pub fn folder() -> Option<PathBuf> {
     let folder = std::env::var_os("XDG_CONFIG_HOME")
         .filter(|value| !value.is_empty())
         .map(PathBuf::from)
         .or_else(|| std::env::home_dir().map(|home| home.join(".config")))?;
-    Some(folder.join("axplab").join("config.toml"))
+    Some(folder.join("axplab"))
+}
+
+fn usual_place() -> Option<PathBuf> {
+    Some(folder()?.join("config.toml"))
 }
 
 #[cfg(test)]

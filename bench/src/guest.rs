@@ -12,25 +12,31 @@ use axp_emu::cpu::Vcpu;
 use axp_emu::engine::{Engine, EngineStats, Limit, Outcome, run};
 use axp_emu::interp::{Dispatch, Interpreter};
 use axp_emu::isa::{CpuModel, INT_NAMES};
-use axp_emu::linux::{Linux, LinuxOptions, Process, Runner, Tracer, signal_name, signal_to_host};
+use axp_emu::linux::{
+    BeforeExec, Linux, LinuxOptions, Process, Runner, Tracer, signal_name, signal_to_host,
+};
 use axp_jit::auto::{Auto, Tuning};
 use axp_jit::baseline::Baseline;
+use axp_jit::cache::Library;
 use axp_jit::opt::Opt;
 use serde::Serialize;
 
+use crate::cache::Cache;
 use crate::cmd::run::{ExitStatus, RunOptions, jit_words};
 use crate::debug::{Debugger, Listener, Session};
 
+/// What engines share with earlier runs.
+pub type Shared = Option<Arc<Library>>;
 /// Makes an engine that has translated nothing.
-pub type Maker = fn(Tuning) -> anyhow::Result<Box<dyn Engine>>;
+pub type Maker = fn(Tuning, Shared) -> anyhow::Result<Box<dyn Engine>>;
 
 /// The engines of this build, by the name that `--engine` takes.
 const ENGINES: &[(&str, Maker)] = &[
-    ("interp", |_| Ok(Box::new(Interpreter::new(Dispatch::Threaded)))),
-    ("interp-match", |_| Ok(Box::new(Interpreter::new(Dispatch::Match)))),
-    ("opt", |_| Ok(Box::new(Opt::new()?))),
-    ("baseline", |_| Ok(Box::new(Baseline::new()?))),
-    ("auto", |tuning| Ok(Box::new(Auto::with_tuning(tuning)?))),
+    ("interp", |_, _| Ok(Box::new(Interpreter::new(Dispatch::Threaded)))),
+    ("interp-match", |_, _| Ok(Box::new(Interpreter::new(Dispatch::Match)))),
+    ("opt", |_, shared| Ok(Box::new(Opt::with_library(shared)?))),
+    ("baseline", |_, shared| Ok(Box::new(Baseline::with_library(None, shared)?))),
+    ("auto", |tuning, shared| Ok(Box::new(Auto::with_library(tuning, shared)?))),
 ];
 
 /// Whether `--engine name` works in this build.
@@ -40,14 +46,15 @@ pub fn is_built(name: &str) -> bool {
 
 /// What makes the engine of that name.
 pub fn engine(name: &str) -> anyhow::Result<Maker> {
-    Ok(recipe(name, Tuning::default())?.make)
+    Ok(recipe(name, Tuning::default(), None)?.make)
 }
 
 /// How the guest's threads get their engines.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Recipe {
     make: Maker,
     tuning: Tuning,
+    shared: Shared,
 }
 
 impl Recipe {
@@ -56,13 +63,13 @@ impl Recipe {
             // It will execute another program after a few instructions.
             return Ok(Box::new(Interpreter::new(Dispatch::Threaded)));
         }
-        (self.make)(self.tuning)
+        (self.make)(self.tuning, self.shared.clone())
     }
 }
 
-fn recipe(name: &str, tuning: Tuning) -> anyhow::Result<Recipe> {
+fn recipe(name: &str, tuning: Tuning, shared: Shared) -> anyhow::Result<Recipe> {
     match ENGINES.iter().find(|(known, _)| *known == name) {
-        Some((_, make)) => Ok(Recipe { make: *make, tuning }),
+        Some((_, make)) => Ok(Recipe { make: *make, tuning, shared }),
         None => bail!("engine `{name}` is not part of this build; see `axplab list`"),
     }
 }
@@ -75,6 +82,9 @@ struct Report {
     compiled_instructions: u64,
     translations: u64,
     code_bytes: u64,
+    /// With a cache: translations that came from it, and their instructions.
+    kept: u64,
+    kept_instructions: u64,
     /// Counted runs only: instructions that compiled code had done by a call.
     by_call: Option<u64>,
     tiers: Vec<TierReport>,
@@ -90,6 +100,9 @@ struct TierReport {
     instructions: u64,
     translations: u64,
     code_bytes: u64,
+    /// Translations that came from the cache, and their instructions.
+    kept: u64,
+    kept_instructions: u64,
     /// Seconds, on the guest's thread and others.
     translate: f64,
     by_call: u64,
@@ -102,6 +115,8 @@ impl TierReport {
             instructions: stats.translated_instructions,
             translations: stats.translations,
             code_bytes: stats.code_bytes,
+            kept: stats.kept,
+            kept_instructions: stats.kept_instructions,
             translate: (stats.translate + stats.background).as_secs_f64(),
             by_call: stats.by_call,
         }
@@ -110,6 +125,14 @@ impl TierReport {
 
 /// The program's process, ready to run; `runner` takes its further threads.
 pub fn load(opts: &RunOptions, runner: Option<Runner>) -> anyhow::Result<(Linux, Vcpu)> {
+    load_with(opts, runner, None)
+}
+
+fn load_with(
+    opts: &RunOptions,
+    runner: Option<Runner>,
+    cache: Option<(&Cache, BeforeExec)>,
+) -> anyhow::Result<(Linux, Vcpu)> {
     let mut argv = vec![opts.argv0.clone().unwrap_or_else(|| opts.program.clone().into())];
     argv.extend(opts.args.iter().cloned());
     let options = LinuxOptions {
@@ -117,6 +140,8 @@ pub fn load(opts: &RunOptions, runner: Option<Runner>) -> anyhow::Result<(Linux,
         model: CpuModel::from_name(&opts.cpu).context("unknown CPU model")?,
         runner,
         exec_prefix: exec_prefix(opts)?,
+        private: cache.as_ref().map(|(cache, _)| cache.private()).unwrap_or_default(),
+        before_exec: cache.map(|(_, before)| before),
         strace: opts.strace.then(|| Arc::new(|line: &str| eprintln!("{line}")) as Tracer),
         ..LinuxOptions::default()
     };
@@ -126,19 +151,36 @@ pub fn load(opts: &RunOptions, runner: Option<Runner>) -> anyhow::Result<(Linux,
 
 /// Runs the guest to its end.
 pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
-    let recipe = recipe(&opts.engine, opts.tuning)?;
+    let cache = opts.cache.as_ref().and_then(|folder| Cache::open(folder, &opts.program));
+    let cache = match cache {
+        // Before the guest is loaded: the process aside has no part in its memory.
+        Some(cache) if opts.sandbox.is_some() => Some(cache.write_aside()?),
+        other => other,
+    };
+    let cache = cache.map(Arc::new);
+    let shared = cache.as_ref().map(|cache| cache.library());
+    let recipe = recipe(&opts.engine, opts.tuning, shared)?;
     let listener = opts.gdb.as_deref().map(Listener::open).transpose()?;
     // Known once the program is loaded, by when there are no other threads yet.
     let debugger: Arc<OnceLock<Debugger>> = Arc::default();
     let threads_debugger = debugger.clone();
     let standard_error = StandardError::now();
     let start = Instant::now();
+    let threads_recipe = recipe.clone();
     let runner: Runner = Arc::new(move |vcpu, linux| {
-        run_thread(recipe, threads_debugger.get(), vcpu, linux);
+        run_thread(&threads_recipe, threads_debugger.get(), vcpu, linux);
     });
-    let (linux, vcpu) = load(&opts, Some(runner))?;
+    let kept = cache.as_ref().map(|shared| {
+        let (cache, standard_error) = (shared.clone(), standard_error.clone());
+        (&**shared, Arc::new(move || keep(&cache, &standard_error)) as BeforeExec)
+    });
+    let (linux, vcpu) = load_with(&opts, Some(runner), kept)?;
     if let Some(sandbox) = &opts.sandbox {
-        sandbox.enter(&needed(&opts, &linux))?;
+        let needed = needed(&opts, &linux);
+        if let Some(cache) = &cache {
+            cache.keep_from([&needed, &sandbox.read, &sandbox.write].into_iter().flatten())?;
+        }
+        sandbox.enter(&needed)?;
     }
     let window = vcpu.mem.kind().name();
     let process = linux.process().clone();
@@ -152,7 +194,7 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     if let Some(session) = &session {
         let _ = debugger.set(session.hub());
     }
-    let driven = drive(recipe, debugger.get(), vcpu, linux, limit)?;
+    let driven = drive(&recipe, debugger.get(), vcpu, linux, limit)?;
     if let Some(session) = session {
         session.finish(driven.outcome);
     }
@@ -162,6 +204,9 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     if std::process::id() != pid {
         // A child that the guest has forked: its end is the guest's business alone.
         return ended(outcome);
+    }
+    if let Some(cache) = &cache {
+        keep(cache, &standard_error);
     }
     let phases = BTreeMap::from([
         ("load", loaded.as_secs_f64()),
@@ -175,6 +220,8 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
         compiled_instructions: stats.translated_instructions,
         translations: stats.translations,
         code_bytes: stats.code_bytes,
+        kept: stats.kept,
+        kept_instructions: stats.kept_instructions,
         by_call: opts.stats.then_some(stats.by_call),
         tiers: tiers.iter().map(TierReport::new).collect(),
         window,
@@ -210,8 +257,19 @@ fn needed(opts: &RunOptions, linux: &Linux) -> Vec<PathBuf> {
     all
 }
 
+/// Writes new translations down.
+fn keep(cache: &Cache, standard_error: &StandardError) {
+    match cache.keep() {
+        Err(error) if standard_error.is_unchanged() => {
+            eprintln!("axplab: --cache: translations are not kept: {error:#}");
+        }
+        _ => {}
+    }
+}
+
 /// Whether standard error is still the file that it was at the start: a guest may have closed it and
 /// opened a file of its own in its place, in which nothing of ours belongs.
+#[derive(Clone)]
 struct StandardError(Option<(u64, u64)>);
 
 impl StandardError {
@@ -246,7 +304,7 @@ struct Driven {
 }
 
 fn drive(
-    recipe: Recipe,
+    recipe: &Recipe,
     debugger: Option<&Debugger>,
     mut vcpu: Vcpu,
     mut linux: Linux,
@@ -268,7 +326,7 @@ fn drive(
 }
 
 /// Runs one of the guest's further threads on the calling thread, which was made for it.
-fn run_thread(recipe: Recipe, debugger: Option<&Debugger>, vcpu: Vcpu, linux: Linux) {
+fn run_thread(recipe: &Recipe, debugger: Option<&Debugger>, vcpu: Vcpu, linux: Linux) {
     let process = linux.process().clone();
     if let Err(error) = drive(recipe, debugger, vcpu, linux, Limit::None) {
         // The guest was told that its thread exists.
@@ -288,6 +346,10 @@ fn exec_prefix(opts: &RunOptions) -> anyhow::Result<Vec<OsString>> {
     prefix.extend(["--cpu".into(), OsString::from(&opts.cpu)]);
     if opts.strace {
         prefix.push("--strace".into());
+    }
+    // What a sandbox holds reaches no folder of translations.
+    if let Some(folder) = opts.cache.as_ref().filter(|_| opts.sandbox.is_none()) {
+        prefix.extend(["--cache".into(), std::path::absolute(folder)?.into()]);
     }
     if let Some(root) = &opts.sysroot {
         prefix.extend(["-L".into(), root.into()]);
@@ -332,7 +394,10 @@ fn print(report: &Report) {
         seconds("translate")
     );
     for tier in &report.tiers {
-        let per = |x: f64| x / tier.instructions.max(1) as f64;
+        let per = |x: f64| match tier.instructions {
+            0 => 0.0,
+            n => x / n as f64,
+        };
         eprintln!(
             "{:<13} {} bytes for {} instructions in {} translations: {:.1} bytes and {:.2} us each",
             tier.name,
@@ -342,6 +407,12 @@ fn print(report: &Report) {
             per(tier.code_bytes as f64),
             per(tier.translate * 1e6)
         );
+        if tier.kept != 0 {
+            eprintln!(
+                "  from cache  {} instructions in {} translations",
+                tier.kept_instructions, tier.kept
+            );
+        }
     }
     if let (Some(n), Some(calls)) = (report.instructions, report.by_call) {
         let share = 100.0 * calls as f64 / n.max(1) as f64;

@@ -162,7 +162,7 @@ fn thread_time() -> Duration {
 
 /// Runs to the program's end.
 pub fn run(job: &Job<'_>) -> anyhow::Result<Done> {
-    let mut engine = guest::engine(job.engine)?(Tuning::default())?;
+    let mut engine = guest::engine(job.engine)?(Tuning::default(), None)?;
     // A copy, since the parser wants an aligned header.
     let bytes = axp_guests::EXECUTIVE.to_vec();
     let image = load::parse(&bytes).context("the executive's ELF file")?;

@@ -1,6 +1,7 @@
 //! The `axplab` command: parses the command line, runs one command of `cmd/`, and turns its outcome into an exit status.
 
 mod booted;
+mod cache;
 mod catalogue;
 mod cli;
 mod cli_boot;

@@ -6,12 +6,14 @@
 //! in its dispatcher next, for which the compiling thread has it stop.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use axp_emu::cpu::{Exit, Vcpu};
 use axp_emu::engine::{Engine, EngineStats, Limit, Palcode};
 
 use crate::baseline::{Baseline, Stop};
+use crate::cache::Library;
 use crate::opt::{Answer, CompileError, Mode, REGION_LIMIT, Regions, Wish};
 use crate::region;
 
@@ -101,17 +103,25 @@ impl Auto {
 
     /// An engine that goes about it as told.
     pub fn with_tuning(tuning: Tuning) -> Result<Self, CompileError> {
+        Auto::with_library(tuning, None)
+    }
+
+    /// The same with a library, whose regions it does not wait for.
+    pub fn with_library(
+        tuning: Tuning,
+        library: Option<Arc<Library>>,
+    ) -> Result<Self, CompileError> {
         let siblings = Siblings::join();
         let threshold = tuning.threshold.unwrap_or_else(|| siblings.threshold());
         let threshold = threshold.clamp(1, i32::MAX as u32);
-        let baseline =
-            if tuning.off { Baseline::new()? } else { Baseline::with_heat(threshold as i32)? };
+        let heat = (!tuning.off).then_some(threshold as i32);
+        let baseline = Baseline::with_library(heat, library.clone())?;
         Ok(Auto {
             siblings,
             tuning,
             threshold,
             baseline,
-            regions: Regions::default(),
+            regions: Regions::with_library(library),
             installed: Vec::new(),
             generation: 0,
             waited: HashMap::new(),
@@ -145,6 +155,17 @@ impl Auto {
     /// The entry at `cpu.pc` is hot: has the region that starts there compiled, if it is worth it.
     fn promote(&mut self, vcpu: &Vcpu, mode: Mode) {
         let pc = vcpu.cpu.pc;
+        if self.regions.is_kept(vcpu, mode, pc) {
+            // Templates took it for hot at once.
+            match self.regions.load(vcpu, mode, pc) {
+                Some(code) => {
+                    self.drop_outdated();
+                    self.install(mode, pc, code);
+                }
+                None => self.baseline.set_heat(mode, pc, self.threshold as i32),
+            }
+            return;
+        }
         let patience = self.threshold.saturating_mul(COVERED);
         let Some(needed) = self.regions.patience(mode, pc, patience) else { return };
         let waited = self.waited.entry((mode, pc)).or_default();

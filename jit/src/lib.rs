@@ -8,6 +8,7 @@
 //! * [`code`]: the arena and the tables that lead into it
 //! * [`region`], [`analysis`]: what is translated together, and what is known about it
 //! * [`baseline`], [`opt`], [`auto`]: the engines
+//! * [`cache`]: what they have translated, for the next run
 //! * [`profile`]: sampling, and which host code is whose
 //! * `runtime`, `fault`, `fpu`: what compiled code calls, and what happens when it faults
 //! * `palcode`: CALL_PAL of the privileged machine, answered without leaving
@@ -20,6 +21,7 @@ mod abi;
 pub mod analysis;
 pub mod auto;
 pub mod baseline;
+pub mod cache;
 pub mod code;
 pub mod divide;
 mod fault;

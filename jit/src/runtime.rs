@@ -89,8 +89,8 @@ impl Default for Runtime {
 /// number of instructions of the block behind this one, which the block has counted already.
 ///
 /// # Safety
-/// `cpu` is the processor of the [`Runtime`] that [`word::RUNTIME`] points to; `insn` is a pointer
-/// that [`Linker::keep`](crate::opt::Linker::keep) gave.
+/// `cpu` is the processor of the [`Runtime`] that [`word::RUNTIME`] points to; `insn` is one that
+/// the code keeps (`opt::symbols`).
 pub unsafe extern "C" fn step(cpu: *mut Cpu, insn: *const Insn, after: u64) -> u64 {
     // SAFETY: the dispatcher set the word before it entered compiled code and both outlive it.
     let runtime = unsafe { &mut *((*cpu).engine[word::RUNTIME] as *mut Runtime) };

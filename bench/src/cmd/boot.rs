@@ -44,7 +44,7 @@ pub fn run(
     drive: Option<Drive<'_>>,
 ) -> anyhow::Result<(Outcome, Arc<AddressSpace>)> {
     let make = guest::engine(&args.engine)?;
-    let mut engine = make(Tuning::default())?;
+    let mut engine = make(Tuning::default(), None)?;
     if args.deterministic && args.cpus > 1 {
         bail!("--deterministic runs one processor; leave --cpus out");
     }
@@ -88,7 +88,7 @@ pub fn run(
     let terminal = Raw::enter().context("cannot set the terminal")?;
     listen(machine.platform.clone(), terminal.is_some());
     watch_signals(machine.platform.clone())?;
-    let make = || make(Tuning::default()).ok();
+    let make = || make(Tuning::default(), None).ok();
     let outcome = match (drive, debugger) {
         (Some(drive), _) => machine.run_by(&mut *engine, &make, drive),
         (None, Some(debugger)) => {

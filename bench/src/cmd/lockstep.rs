@@ -110,7 +110,7 @@ pub fn lockstep_command(args: LockstepArgs) -> anyhow::Result<Outcome> {
 }
 
 fn make(maker: Maker, error: &mut Option<anyhow::Error>) -> Box<dyn Engine> {
-    maker(Tuning::default()).unwrap_or_else(|e| {
+    maker(Tuning::default(), None).unwrap_or_else(|e| {
         *error = Some(e);
         Box::new(Broken)
     })
@@ -153,7 +153,7 @@ fn follower(
 
 /// A process that the program has forked off runs on by itself and ends as its guest ends.
 fn run_child(maker: Maker, vcpu: &mut Vcpu, env: &mut dyn Environment) -> ! {
-    let status = match maker(Tuning::default()) {
+    let status = match maker(Tuning::default(), None) {
         Ok(mut engine) => match engine::run(&mut *engine, env, vcpu, Limit::None) {
             GuestOutcome::Exited(status) => status,
             GuestOutcome::Signalled { signal, .. } => {

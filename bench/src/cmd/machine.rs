@@ -31,8 +31,8 @@ pub fn run(
 ) -> anyhow::Result<(Outcome, Arc<AddressSpace>)> {
     let probe = strategy(&args.probe)?;
     let engine = guest::engine(&args.engine)?;
-    drop(engine(Tuning::default())?);
-    let make = || engine(Tuning::default()).ok();
+    drop(engine(Tuning::default(), None)?);
+    let make = || engine(Tuning::default(), None).ok();
     let path = args.program.display();
     let bytes = std::fs::read(&args.program).with_context(|| format!("cannot read `{path}`"))?;
     if bytes.is_empty() {

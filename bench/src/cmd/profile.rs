@@ -156,7 +156,7 @@ pub fn run(
     let of_threads = profiler.clone();
     let runner = Arc::new(move |mut vcpu, mut linux: axp_emu::linux::Linux| {
         let process = linux.process().clone();
-        let ran = make(Tuning::default())
+        let ran = make(Tuning::default(), None)
             .and_then(|mut e| of_threads.run(&mut *e, &mut linux, &mut vcpu));
         if let Err(error) = ran {
             eprintln!("axplab: a thread of the guest cannot be profiled: {error:#}");
@@ -164,7 +164,7 @@ pub fn run(
         }
     });
     let (mut linux, mut vcpu) = guest::load(opts, Some(runner))?;
-    let mut engine = make(Tuning::default())?;
+    let mut engine = make(Tuning::default(), None)?;
     let outcome = profiler.run(&mut *engine, &mut linux, &mut vcpu)?;
     Ok((vcpu, outcome))
 }

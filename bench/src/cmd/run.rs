@@ -40,6 +40,8 @@ pub struct RunOptions {
     pub stats_json: Option<PathBuf>,
     /// Where to wait for a debugger.
     pub gdb: Option<String>,
+    /// Where translations are kept.
+    pub cache: Option<PathBuf>,
     /// What the guest is confined to, if it is.
     pub sandbox: Option<Sandbox>,
     /// The Alpha program; an existing file, not yet read.
@@ -101,6 +103,7 @@ pub fn options_for(guest: &GuestArgs, engine: &str) -> anyhow::Result<RunOptions
         strace: false,
         stats_json: None,
         gdb: None,
+        cache: None,
         sandbox: None,
         program,
         args: words.collect(),
@@ -113,6 +116,9 @@ fn options(args: RunArgs) -> anyhow::Result<RunOptions> {
         bail!("--jit is for the engine `auto`, not `{}`", args.engine);
     }
     let plain = options_for(&args.guest, &args.engine)?;
+    if args.cache.is_some() && args.engine.starts_with("interp") {
+        bail!("--cache keeps translations, which the engine `{}` does not make", args.engine);
+    }
     if let Some(path) = &args.stats_json {
         crate::record::check_writable(path)?;
     }
@@ -128,6 +134,7 @@ fn options(args: RunArgs) -> anyhow::Result<RunOptions> {
         strace: args.strace,
         stats_json: args.stats_json,
         gdb: args.gdb,
+        cache: args.cache,
         sandbox,
         ..plain
     })
@@ -244,6 +251,7 @@ mod tests {
             (&["--jit", "threshold", "x"], "unknown --jit `threshold`"),
             (&["--jit", "off,sync", "x"], "nothing to choose"),
             (&["--engine", "interp", "--jit", "sync", "x"], "not `interp`"),
+            (&["--engine", "interp", "--cache", "c", "/dev/null"], "the engine `interp` does not"),
             (&["/nonexistent/prog"], "`/nonexistent/prog`"),
             (&["/"], "`/` is a directory"),
             (&["-L", "/nonexistent", "/dev/null"], "sysroot `/nonexistent`"),

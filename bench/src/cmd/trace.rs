@@ -43,7 +43,7 @@ pub fn trace_command(args: TraceArgs) -> anyhow::Result<Outcome> {
     };
     let mut out = BufWriter::new(to);
     let pid = std::process::id();
-    let mut engine = make(Tuning::default())?;
+    let mut engine = make(Tuning::default(), None)?;
     let mut outcome = GuestOutcome::LimitReached;
     if args.from > 0 {
         outcome = run(&mut *engine, &mut linux, &mut vcpu, Limit::Count(args.from));

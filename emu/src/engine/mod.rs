@@ -65,6 +65,10 @@ pub struct EngineStats {
     pub translations: u64,
     /// Bytes of host code emitted.
     pub code_bytes: u64,
+    /// Blocks or regions that were taken from what an earlier run had kept, instead of being built.
+    pub kept: u64,
+    /// Guest instructions in these.
+    pub kept_instructions: u64,
     /// Instructions that host code did not execute itself but by a call, or by leaving, of this
     /// program's: a dynamic count.
     pub by_call: u64,
@@ -80,6 +84,8 @@ impl Add for EngineStats {
             translated_instructions: self.translated_instructions + other.translated_instructions,
             translations: self.translations + other.translations,
             code_bytes: self.code_bytes + other.code_bytes,
+            kept: self.kept + other.kept,
+            kept_instructions: self.kept_instructions + other.kept_instructions,
             by_call: self.by_call + other.by_call,
         }
     }

@@ -127,8 +127,15 @@ impl Call<'_> {
 
     /// The host's path for argument `n`: see [`Process::host_path`](super::process::Process).
     pub fn path(&self, n: usize) -> Result<CString, Errno> {
+        self.path_from(libc::AT_FDCWD as u64, n)
+    }
+
+    /// The same for a path from a directory. None leads to what is the emulator's own.
+    pub fn path_from(&self, dir: u64, n: usize) -> Result<CString, Errno> {
         let guest = self.guest_path(self.a[n])?;
-        Ok(self.linux.process.host_path(&guest))
+        let path = self.linux.process.host_path(&guest);
+        self.linux.process.private.check(dir, &path)?;
+        Ok(path)
     }
 
     /// Sets the second result.

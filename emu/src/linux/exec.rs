@@ -93,6 +93,9 @@ fn replace(c: &Call<'_>, path: &CString, argv: Vec<Vec<u8>>, envp: Vec<Vec<u8>>)
     };
     let (argv, envp) = (pointers(&argv), pointers(&envp));
     let args = [path.as_ptr() as u64, argv.as_ptr() as u64, envp.as_ptr() as u64];
+    if let Some(before) = &c.linux.process.before_exec {
+        before();
+    }
     match c.host(libc::SYS_execve, &args) {
         Err(errno) => errno,
         Ok(_) => Errno::EIO,

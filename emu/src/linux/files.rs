@@ -25,6 +25,7 @@ fn open_at(c: &mut Call<'_>, dir: u64, path: u64, flags: u64, mode: u64) -> SysR
         None => {}
     }
     let path = c.linux.process.host_path_at(dir, &guest);
+    c.linux.process.private.check(dir, &path)?;
     let fd = c.wait(libc::SYS_openat, &[dir, path.as_ptr() as u64, host_flags, mode])?;
     procfs::check_opened(&c.linux.process, fd, host_flags)
 }
@@ -48,6 +49,7 @@ pub fn openat2(c: &mut Call<'_>) -> SysResult {
     let (flags, mode, resolve) = (c.read_u64(how)?, c.read_u64(how + 8)?, c.read_u64(how + 16)?);
     if resolve != 0 {
         let path = CString::new(c.guest_path(path)?).map_err(|_| Errno::EINVAL)?;
+        c.linux.process.private.check(dir, &path)?;
         let how = [abi::open_flags_to_host(flags), mode, resolve];
         let args = [dir, path.as_ptr() as u64, how.as_ptr() as u64, 24];
         let fd = c.wait(libc::SYS_openat2, &args)?;
@@ -206,7 +208,7 @@ pub fn path_first(c: &mut Call<'_>, nr: i64) -> SysResult {
 
 /// A call of the shape `(dirfd, path, ...)` whose other arguments are plain numbers.
 pub fn path_second(c: &mut Call<'_>, nr: i64) -> SysResult {
-    let path = c.path(1)?;
+    let path = c.path_from(c.a[0], 1)?;
     c.host(nr, &[c.a[0], path.as_ptr() as u64, c.a[2], c.a[3], c.a[4]])
 }
 
@@ -218,7 +220,7 @@ pub fn two_paths(c: &mut Call<'_>, nr: i64) -> SysResult {
 
 /// A call of the shape `(dirfd, path, dirfd, path, flags)`.
 pub fn two_paths_at(c: &mut Call<'_>, nr: i64) -> SysResult {
-    let (from, to) = (c.path(1)?, c.path(3)?);
+    let (from, to) = (c.path_from(c.a[0], 1)?, c.path_from(c.a[2], 3)?);
     c.host(nr, &[c.a[0], from.as_ptr() as u64, c.a[2], to.as_ptr() as u64, c.a[4]])
 }
 
@@ -232,7 +234,7 @@ pub fn symlink(c: &mut Call<'_>) -> SysResult {
 /// symlinkat.
 pub fn symlinkat(c: &mut Call<'_>) -> SysResult {
     let contents = CString::new(c.guest_path(c.a[0])?).map_err(|_| Errno::EINVAL)?;
-    let path = c.path(2)?;
+    let path = c.path_from(c.a[1], 2)?;
     c.host(libc::SYS_symlinkat, &[contents.as_ptr() as u64, c.a[1], path.as_ptr() as u64])
 }
 
@@ -249,7 +251,7 @@ pub fn getcwd(c: &mut Call<'_>) -> SysResult {
 
 /// utimensat: path may be NULL.
 pub fn utimensat(c: &mut Call<'_>) -> SysResult {
-    let path = if c.a[1] == 0 { None } else { Some(c.path(1)?) };
+    let path = if c.a[1] == 0 { None } else { Some(c.path_from(c.a[0], 1)?) };
     let path = path.as_ref().map_or(0, |p| p.as_ptr() as u64);
     c.host(libc::SYS_utimensat, &[c.a[0], path, c.arg(2, 32)?, c.a[3]])
 }
@@ -262,7 +264,7 @@ pub fn utimes(c: &mut Call<'_>) -> SysResult {
 
 /// futimesat.
 pub fn futimesat(c: &mut Call<'_>) -> SysResult {
-    let path = c.path(1)?;
+    let path = c.path_from(c.a[0], 1)?;
     c.host(libc::SYS_futimesat, &[c.a[0], path.as_ptr() as u64, c.arg(2, 32)?])
 }
 

@@ -7,7 +7,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::process::{Process, ProcessParts, Runner, Tracer, lock};
+use super::private::Private;
+use super::process::{BeforeExec, Process, ProcessParts, Runner, Tracer, lock};
 use super::stack::{self, ProgramFacts, STACK_SIZE, STACK_TOP};
 use super::{Linux, Task, abi, host};
 use crate::cpu::Vcpu;
@@ -38,6 +39,10 @@ pub struct LinuxOptions {
     pub exec_prefix: Vec<OsString>,
     /// Takes the lines of `--strace`.
     pub strace: Option<Tracer>,
+    /// Files, and folders with all in them, that the guest's calls do not reach.
+    pub private: Vec<PathBuf>,
+    /// Called before another program takes the process's place.
+    pub before_exec: Option<BeforeExec>,
     /// Whether guest addresses shall differ from the host's: for tests and several guests.
     pub based: bool,
 }
@@ -352,6 +357,8 @@ impl Linux {
             model: options.model,
             sysroot: options.sysroot,
             exec_prefix: options.exec_prefix,
+            private: Private::new(&options.private),
+            before_exec: options.before_exec,
             strace: options.strace,
             runner: options.runner,
             interpreter,

@@ -5,8 +5,9 @@
 //! * `files`, `fdcalls`, `memory`, `process`, `threads`, `time`, `net`, `ipc`, `ioctl`, `osf`:
 //!   topics.
 //! * `signals`, `frame`, `fpcomplete`: what a fault or signal becomes.
-//! * `watch`: what a debugger sees.
-//! * `abi`, `errno`: Alpha's numbers and layouts. `host`: the host's kernel.
+//! * `private`: what a guest does not reach. `watch`: what a debugger sees.
+//! * `abi`, `errno`: Alpha's numbers and layouts. `host`: the host's kernel;
+//!   `host_aside`: a process that is not confined.
 //!
 //! A [`Linux`] is one guest thread's view: the shared [`Process`] and its own task. It never names
 //! an engine: a [`Runner`] that is handed in runs new threads.
@@ -20,6 +21,7 @@ mod files;
 mod fpcomplete;
 mod frame;
 mod host;
+mod host_aside;
 mod ioctl;
 mod ipc;
 mod load;
@@ -27,6 +29,7 @@ mod memory;
 mod missing;
 mod net;
 mod osf;
+mod private;
 mod process;
 mod procfs;
 mod signals;
@@ -44,8 +47,9 @@ use std::sync::atomic::Ordering;
 pub use abi::{signal_name, signal_to_host};
 pub use errno::Errno;
 pub use host::die_by_signal;
+pub use host_aside::Aside;
 pub use load::{LinuxOptions, LoadError};
-pub use process::{Process, Runner, Tracer};
+pub use process::{BeforeExec, Process, Runner, Tracer};
 pub use table::{Syscall, known_calls, missing_calls};
 pub use watch::SignalWatcher;
 

@@ -12,6 +12,7 @@ use super::abi::{self, Layout};
 use super::call::Call;
 use super::errno::{Errno, SysResult};
 use super::host;
+use super::private::Private;
 use super::signals::Action;
 use super::watch::SignalWatcher;
 use crate::cpu::Vcpu;
@@ -26,6 +27,9 @@ pub type Runner = Arc<dyn Fn(Vcpu, Linux) + Send + Sync>;
 /// Takes a line of `--strace`.
 pub type Tracer = Arc<dyn Fn(&str) + Send + Sync>;
 
+/// See [`LinuxOptions::before_exec`](super::LinuxOptions::before_exec).
+pub type BeforeExec = Arc<dyn Fn() + Send + Sync>;
+
 /// The process as a whole.
 pub struct Process {
     /// Guest memory.
@@ -34,6 +38,8 @@ pub struct Process {
     pub(super) sysroot: Option<PathBuf>,
     /// Command that runs an Alpha program on this emulator: `axplab run ...`.
     pub(super) exec_prefix: Vec<OsString>,
+    pub(super) before_exec: Option<BeforeExec>,
+    pub(super) private: Private,
     pub(super) strace: Option<Tracer>,
     pub(super) runner: Option<Runner>,
     /// See `is_sharing`.
@@ -115,6 +121,8 @@ pub(super) struct ProcessParts {
     pub model: CpuModel,
     pub sysroot: Option<PathBuf>,
     pub exec_prefix: Vec<OsString>,
+    pub before_exec: Option<BeforeExec>,
+    pub private: Private,
     pub strace: Option<Tracer>,
     pub runner: Option<Runner>,
     pub interpreter: Option<PathBuf>,
@@ -145,6 +153,8 @@ impl Process {
             model: parts.model,
             sysroot: parts.sysroot,
             exec_prefix: parts.exec_prefix,
+            before_exec: parts.before_exec,
+            private: parts.private,
             strace: parts.strace,
             runner: parts.runner,
             sharing: false,
@@ -219,6 +229,9 @@ impl Process {
             model: self.model,
             sysroot: self.sysroot.clone(),
             exec_prefix: self.exec_prefix.clone(),
+            // It is another process, in the same memory.
+            before_exec: None,
+            private: self.private.clone(),
             strace: self.strace.clone(),
             runner: self.runner.clone(),
             interpreter: self.interpreter.clone(),

@@ -111,6 +111,10 @@ fn is_memory(path: &[u8]) -> bool {
 /// Looks at what was opened, by whatever detour (links, relative paths, descriptors of
 /// directories): a file of /proc that must not show the host is replaced or refused.
 pub fn check_opened(process: &Process, fd: u64, flags: u64) -> SysResult {
+    if process.private.holds(fd) {
+        let _ = host::call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
+        return Err(Errno::EACCES);
+    }
     // Numbers of real devices have a major part; asking for them is much cheaper than for the file
     // system, and most files lie on one.
     let stat = host::fill::<libc::stat>(libc::SYS_fstat, |p| [fd, p, 0, 0, 0, 0]);

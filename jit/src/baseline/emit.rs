@@ -67,7 +67,8 @@ pub enum Cold {
     Unordered,
 }
 
-struct ColdPath {
+#[derive(Debug)]
+pub(super) struct ColdPath {
     kind: Cold,
     insn: Insn,
     place: u32,
@@ -76,8 +77,30 @@ struct ColdPath {
     resume: usize,
 }
 
+/// A field of a unit's code that is an engine's own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Relocation {
+    /// Its offset.
+    pub at: u32,
+    /// What it holds.
+    pub patch: Patch,
+}
+
+/// What a field of code holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Patch {
+    /// A longword with the number of a place, or one more.
+    Place,
+    /// A longword with the number of a branch.
+    Site,
+    /// A longword with the distance to something at the arena's start.
+    Stub,
+    /// The address of the counter of an entry.
+    Counter(u64),
+}
+
 /// What a unit became, beside its bytes.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Parts {
     /// Guest pc and offset of entries.
     pub entries: Vec<(u64, u32)>,
@@ -87,8 +110,10 @@ pub struct Parts {
     pub starts: Vec<u32>,
     /// Direct branches; addresses are offsets.
     pub sites: Vec<Site>,
-    colds: Vec<ColdPath>,
-    cold_jumps: Vec<usize>,
+    /// What must change where the code is used elsewhere.
+    pub relocations: Vec<Relocation>,
+    pub(super) colds: Vec<ColdPath>,
+    pub(super) cold_jumps: Vec<usize>,
 }
 
 /// Emits one unit.
@@ -121,11 +146,12 @@ impl Emitter<'_> {
     /// Emits the unit's code.
     pub fn unit(mut self) {
         self.asm.ops.clear();
-        let Parts { entries, accesses, starts, sites, colds, cold_jumps } = self.parts;
+        let Parts { entries, accesses, starts, sites, relocations, colds, cold_jumps } = self.parts;
         entries.clear();
         accesses.clear();
         starts.clear();
         sites.clear();
+        relocations.clear();
         colds.clear();
         cold_jumps.clear();
         let unit = self.unit;
@@ -179,7 +205,9 @@ impl Emitter<'_> {
         self.parts.entries.push((self.pc, self.here() as u32));
         if may_be_hot && let Some(heat) = &mut self.heat {
             let counter = heat(self.pc) as i64;
-            dynasm!(self.asm ; .arch x64 ; mov rax, QWORD counter ; dec DWORD [rax]);
+            dynasm!(self.asm ; .arch x64 ; mov rax, QWORD counter);
+            self.relocate(8, Patch::Counter(self.pc));
+            dynasm!(self.asm ; .arch x64 ; dec DWORD [rax]);
             let warm = self.jcc8(cc::S ^ 1);
             self.leave(self.stubs.hot, self.pc);
             self.bind8(warm);
@@ -229,9 +257,23 @@ impl Emitter<'_> {
         self.asm.ops[at..at + 4].copy_from_slice(&rel.to_le_bytes());
     }
 
+    /// The distance to something at the arena's start.
     pub(super) fn rel32_to(&mut self, address: u64) {
         let rel = address.wrapping_sub(self.base + self.here() as u64 + 4) as i32;
         self.asm.push_i32(rel);
+        self.relocate(4, Patch::Stub);
+    }
+
+    /// Notes what the last `width` bytes are.
+    pub(super) fn relocate(&mut self, width: usize, patch: Patch) {
+        let at = (self.here() - width) as u32;
+        self.parts.relocations.push(Relocation { at, patch });
+    }
+
+    /// Moves the number of a place to EAX.
+    fn set_place(&mut self, place: u32) {
+        dynasm!(self.asm ; .arch x64 ; mov eax, DWORD place as i32);
+        self.relocate(4, Patch::Place);
     }
 
     /// Calls a stub.
@@ -249,7 +291,7 @@ impl Emitter<'_> {
     /// Leaves through a stub with the state of guest address `pc`.
     pub(super) fn leave(&mut self, stub: u64, pc: u64) {
         let place = self.place(pc, &self.unit.insns[self.index], 0);
-        dynasm!(self.asm ; .arch x64 ; mov eax, DWORD place as i32);
+        self.set_place(place);
         self.jump(stub);
     }
 
@@ -262,7 +304,7 @@ impl Emitter<'_> {
     /// Leaves the instruction to the interpreter and goes on behind it.
     pub(super) fn interpret(&mut self, insn: &Insn) {
         let place = self.place(self.pc, insn, self.after);
-        dynasm!(self.asm ; .arch x64 ; mov eax, DWORD place as i32);
+        self.set_place(place);
         self.call(self.stubs.step);
     }
 
@@ -293,7 +335,7 @@ impl Emitter<'_> {
             if kind == Cold::ZeroResult {
                 self.zero_is_exact(&insn, resume);
             }
-            dynasm!(self.asm ; .arch x64 ; mov eax, DWORD place as i32);
+            self.set_place(place);
             self.call(self.stubs.step);
             if kind == Cold::Unordered {
                 dynasm!(self.asm ; .arch x64 ; or al, 1);
@@ -348,6 +390,7 @@ impl Emitter<'_> {
             self.set_rel32(at, here);
             let number = (first + i as u32) as i32;
             dynasm!(self.asm ; .arch x64 ; mov eax, DWORD number);
+            self.relocate(4, Patch::Site);
             self.jump(self.stubs.link);
         }
     }

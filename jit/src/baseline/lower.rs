@@ -3,7 +3,7 @@
 use axp_emu::isa::{Insn, Kind, Opcode, Vms, ZERO};
 use dynasmrt::{DynasmApi, dynasm};
 
-use super::emit::{Alu, Emitter, Operand, cc};
+use super::emit::{Alu, Emitter, Operand, Patch, cc};
 use super::regs::*;
 use crate::abi::word;
 
@@ -170,6 +170,7 @@ impl Emitter<'_> {
             dynasm!(self.asm ; .arch x64
                 ; mov QWORD [DWORD rbp + word_disp(word::JUMP_PLACE)], DWORD place
             );
+            self.relocate(4, Patch::Place);
         }
         self.jump(self.stubs.lookup);
     }

@@ -14,6 +14,7 @@ mod lower_fp;
 mod lower_int;
 mod lower_mem;
 mod regs;
+mod saved;
 mod stubs;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ mod unit;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -32,6 +34,7 @@ use dynasmrt::SimpleAssembler;
 
 use crate::abi::{self, ExitKind, word};
 use crate::analysis::Bounds;
+use crate::cache::{Key, Kind, Library};
 use crate::code::{Arena, ArenaError, Stack};
 use crate::fault::{self, Zone};
 use crate::fpu::{self, FpSites};
@@ -41,6 +44,7 @@ use crate::runtime::{Runtime, step_at_pc};
 use crate::seen::Seen;
 use emit::{Cold, Emitter, Parts};
 use links::{Links, Site};
+use saved::{Origin, Saved};
 use stubs::{Enter, Stubs};
 use unit::Unit;
 
@@ -151,6 +155,8 @@ pub struct Baseline {
     regions: Option<Zone>,
     /// How often everything was thrown away.
     generation: u64,
+    /// What earlier runs have translated.
+    library: Option<Arc<Library>>,
     /// Log host code as bytes.
     dump: bool,
     stats: EngineStats,
@@ -196,9 +202,19 @@ impl Baseline {
             seen: Seen::default(),
             regions: None,
             generation: 0,
+            library: None,
             dump: std::env::var_os("AXPLAB_JIT_DUMP").is_some(),
             stats: EngineStats::default(),
         })
+    }
+
+    /// An engine whose entries count if told a threshold, as with [`with_heat`](Self::with_heat); those for
+    /// which the library has a region are hot at once.
+    pub fn with_library(
+        threshold: Option<i32>,
+        library: Option<Arc<Library>>,
+    ) -> Result<Self, ArenaError> {
+        Ok(Baseline { threshold, library, ..Baseline::new()? })
     }
 
     /// Changes whenever all code, installed entries included, has been thrown away for want of room.
@@ -324,18 +340,25 @@ impl Baseline {
     }
 
     fn compile(&mut self, vcpu: &Vcpu, space: usize) -> Result<Option<u64>, ArenaError> {
+        if self.load(vcpu, space) {
+            return self.place(space);
+        }
+        let key = self.key(vcpu, self.spaces[space].0);
         let (mode, links) = &mut self.spaces[space];
         self.unit.select(vcpu, |pc| links.has_code(pc));
         if self.unit.insns.is_empty() {
             return Ok(None);
         }
-        let (counters, used, heat_of) =
-            (&mut self.counters, &mut self.counters_used, &mut self.heat_of);
-        let threshold = self.threshold.unwrap_or(0);
-        let mut heat = |pc: u64| {
-            *heat_of.entry((space, pc)).or_insert_with(|| new_counter(counters, used, threshold))
-        };
         let base = self.arena.next(16);
+        let origin = Origin {
+            base,
+            arena: self.arena.range().start,
+            place: self.places.len() as u32,
+            site: links.next_site(),
+        };
+        let mut counters = (&mut self.counters, &mut self.counters_used, &mut self.heat_of);
+        let (library, threshold) = (self.library.as_deref(), self.threshold.unwrap_or(0));
+        let mut heat = |pc| counter(&mut counters, library, threshold, (space, *mode), vcpu, pc);
         Emitter {
             asm: &mut self.asm,
             parts: &mut self.parts,
@@ -356,8 +379,61 @@ impl Baseline {
             cold_kind: Cold::Step,
         }
         .unit();
+        if let Some((library, key)) = library.filter(|library| library.takes()).zip(key) {
+            let mut code = self.asm.ops.clone();
+            saved::relocate(&mut code, &self.parts.relocations, origin, true, |_| 0);
+            let (words, places) = (&self.unit.words, &self.places[origin.place as usize..]);
+            library.add(key, Saved::encode(self.unit.pc, words, &code, &self.parts, places));
+        }
+        self.stats.translations += 1;
+        self.stats.translated_instructions += self.unit.insns.len() as u64;
+        self.stats.code_bytes += self.asm.ops.len() as u64;
+        self.place(space)
+    }
+
+    /// The key of a unit at `cpu.pc` in the library.
+    fn key(&self, vcpu: &Vcpu, mode: Mode) -> Option<Key> {
+        self.library.as_ref()?;
+        let kind = if self.threshold.is_some() { Kind::CountingUnit } else { Kind::Unit };
+        Key::new(kind, mode, vcpu, vcpu.cpu.pc)
+    }
+
+    /// Takes the unit at `cpu.pc` from the library, as if it had just been emitted.
+    fn load(&mut self, vcpu: &Vcpu, space: usize) -> bool {
+        let (mode, pc) = (self.spaces[space].0, vcpu.cpu.pc);
+        let Some(key) = self.key(vcpu, mode) else { return false };
+        let library = self.library.as_deref().into_iter();
+        let mut records = library.flat_map(|library| library.find(&key));
+        let found = records.find_map(|record| {
+            let saved = Saved::decode(pc, record)?;
+            let mut there = [0; unit::MAX_UNIT];
+            let there = there.get_mut(..saved.words.len())?;
+            let all = vcpu.mem.fetch_words(pc, there) == there.len();
+            (all && *there == *saved.words).then_some(saved)
+        });
+        let Some(Saved { words, mut code, parts, places }) = found else { return false };
+        let origin = Origin {
+            base: self.arena.next(16),
+            arena: self.arena.range().start,
+            place: self.places.len() as u32,
+            site: self.spaces[space].1.next_site(),
+        };
+        let mut counters = (&mut self.counters, &mut self.counters_used, &mut self.heat_of);
+        let (library, threshold) = (self.library.as_deref(), self.threshold.unwrap_or(0));
+        let mut heat = |pc| counter(&mut counters, library, threshold, (space, mode), vcpu, pc);
+        saved::relocate(&mut code, &parts.relocations, origin, false, &mut heat);
+        self.stats.kept += 1;
+        self.stats.kept_instructions += words.len() as u64;
+        (self.unit.pc, self.unit.words) = (pc, words);
+        (self.asm.ops, self.parts) = (code, parts);
+        self.places.extend(places);
+        true
+    }
+
+    /// Places what was emitted and publishes its entries.
+    fn place(&mut self, space: usize) -> Result<Option<u64>, ArenaError> {
+        let (mode, links) = &mut self.spaces[space];
         let start = self.arena.place(&self.asm.ops, 16, 0)? as u64;
-        debug_assert_eq!(start, base);
         let first = links.next_site();
         for site in &self.parts.sites {
             let placed = Site { at: site.at + start, stub: site.stub + start, ..*site };
@@ -375,11 +451,8 @@ impl Baseline {
             self.parts.starts.iter().enumerate().map(|(i, &at)| (at, pc(i))).collect()
         });
         if self.threshold.is_some() {
-            self.seen.add(self.unit.pc, self.unit.insns.len());
+            self.seen.add(self.unit.pc, self.unit.words.len());
         }
-        self.stats.translations += 1;
-        self.stats.translated_instructions += self.unit.insns.len() as u64;
-        self.stats.code_bytes += self.asm.ops.len() as u64;
         self.units.push(Compiled {
             space,
             pc: self.unit.pc,
@@ -657,6 +730,26 @@ impl Baseline {
 
 /// What the stubs leave in `word::SITE` when a region has stopped.
 const REGION: u64 = abi::REGION_SITE as u64;
+
+/// Chunks of counters, how many are in use, and which is whose.
+type Counters<'a> =
+    (&'a mut Vec<Box<[i32; HEAT_CHUNK]>>, &'a mut usize, &'a mut BTreeMap<(usize, u64), u64>);
+
+/// The heat counter of the entry at `pc`: what the library has a region for is hot at once.
+fn counter(
+    (chunks, used, heat_of): &mut Counters<'_>,
+    library: Option<&Library>,
+    threshold: i32,
+    (space, mode): (usize, Mode),
+    vcpu: &Vcpu,
+    pc: u64,
+) -> u64 {
+    *heat_of.entry((space, pc)).or_insert_with(|| {
+        let key = Key::new(Kind::Region, mode, vcpu, pc);
+        let kept = key.zip(library).is_some_and(|(key, library)| library.has(&key));
+        new_counter(chunks, used, if kept { 0 } else { threshold })
+    })
+}
 
 /// Address of a counter that starts at `value`.
 fn new_counter(chunks: &mut Vec<Box<[i32; HEAT_CHUNK]>>, used: &mut usize, value: i32) -> u64 {

@@ -14,9 +14,10 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{CodegenError, Context};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
-use super::emit::{self, Linker, Mode, Translator};
+use super::emit::{self, Mode, Translator};
 use super::keep::keep_alive;
 use super::merged::Merged;
+use super::symbols::{HostFn, Relocation, Symbols};
 use super::{pairs, products};
 use crate::analysis::Facts;
 use crate::code::ArenaError;
@@ -38,40 +39,36 @@ pub enum CompileError {
     /// Cranelift gave up.
     #[error("Cranelift: {0}")]
     Codegen(#[from] Box<CodegenError>),
-    /// The job lacks the entry slot of a guest pc.
-    #[error("no entry slot for {0:#x}")]
-    Slot(u64),
+    /// The code refers to a host function that there is not.
+    #[error("no host function {0:?}")]
+    Function(HostFn),
     /// Cranelift panicked.
     #[error("the compiler panicked")]
     Panic,
 }
 
-/// A region to be compiled, and the addresses that its code refers to.
+/// A region to be compiled.
 #[derive(Debug)]
 pub struct Job {
     /// What to compile.
     pub region: Region,
     /// The guest code that it was made from: start, end, hash of the words.
     pub ranges: Vec<(u64, u64, u64)>,
-    /// Generation of code that the addresses belong to.
+    /// Generation of code that was in force when it was asked for.
     pub generation: u64,
     /// How.
     pub mode: Mode,
     /// What AMASK and IMPLVER answer.
     pub model: CpuModel,
-    /// Entry slots of guest addresses outside the region.
-    pub slots: HashMap<u64, u64>,
-    /// Address of the jump cache.
-    pub jump_cache: u64,
-    /// Address of the table of all code of this mode.
-    pub table: u64,
 }
 
-/// Host code that has not been placed yet: it refers to absolute addresses only.
+/// Host code that has not been placed yet.
 #[derive(Debug)]
 pub struct Output {
     /// The code.
     pub bytes: Vec<u8>,
+    /// The places in it that are to hold addresses.
+    pub relocations: Vec<Relocation>,
     /// Multiple at which byte [`anchor`](Self::anchor) is to be placed.
     pub align: usize,
     /// A byte of the code.
@@ -83,8 +80,7 @@ pub struct Output {
     /// Code offset ranges of floating-point instructions.
     pub fp_sites: Vec<Site>,
     /// Instructions that the code refers to.
-    #[allow(clippy::vec_box, reason = "compiled code holds the addresses of the instructions")]
-    pub kept: Vec<Box<Insn>>,
+    pub kept: Box<[Insn]>,
 }
 
 /// Cranelift, set up for this host.
@@ -136,15 +132,11 @@ impl Compiler {
         // know of: its optimiser would move it.
         let fp = if mode.unmasked { fp_insns(region) } else { HashMap::new() };
         let in_order = !fp.is_empty();
-        let mut linker = JobLinker { job, kept: Vec::new(), missing: None };
+        let mut symbols = Symbols::new();
         let builder = FunctionBuilder::new(&mut self.context.func, &mut self.frontend);
         let (builder, mut merged) =
-            Translator::translate(builder, region, &facts, *mode, *model, in_order, &mut linker);
+            Translator::translate(builder, region, &facts, *mode, *model, in_order, &mut symbols);
         builder.finalize(self.isa.frontend_config());
-        let JobLinker { kept, missing, .. } = linker;
-        if let Some(pc) = missing {
-            return Err(CompileError::Slot(pc));
-        }
         products::multiply_wide(&mut self.context.func);
         let lowest = emit::lowest_pc(region);
         // Elsewhere each access counts by itself.
@@ -173,8 +165,9 @@ impl Compiler {
         if dump {
             tracing::debug!(target: "clif", "{}", code.vcode.as_deref().unwrap_or(""));
         }
-        assert!(code.buffer.relocs().is_empty(), "a region refers to absolute addresses only");
-        let bytes = code.code_buffer();
+        assert!(code.buffer.relocs().is_empty(), "all addresses are numbers of ours");
+        let mut bytes = code.code_buffer().to_vec();
+        let relocations = symbols.find(&mut bytes);
         let pcs: Vec<(u32, u32, u64)> = code
             .buffer
             .get_srclocs_sorted()
@@ -182,14 +175,29 @@ impl Compiler {
             .filter(|s| !s.loc.is_default())
             .map(|s| (s.start, s.end, emit::pc_of(lowest, s.loc)))
             .collect();
-        let fp_sites =
-            pcs.iter().filter_map(|&(start, end, pc)| Some((start, end, *fp.get(&pc)?))).collect();
+        let fp_sites = fp_sites(&pcs, *mode, |pc| fp.get(&pc).copied());
         // Cranelift aligns no blocks; a tight loop that straddles fetch lines can take twice as long.
         let head = region.innermost_loop().map(|b| b.pc);
         let anchor = pcs.iter().find(|(_, _, pc)| Some(*pc) == head).map(|(start, ..)| *start);
         let (align, anchor) = anchor.map_or((16, 0), |offset| (64, offset as usize));
-        Ok(Output { bytes: bytes.to_vec(), align, anchor, pcs, merged, fp_sites, kept })
+        let kept = symbols.kept.into();
+        Ok(Output { bytes, relocations, align, anchor, pcs, merged, fp_sites, kept })
     }
+}
+
+fn is_fp(insn: &Insn) -> bool {
+    insn.op.kind() == Kind::Fp || insn.op == Opcode::Lds
+}
+
+/// Code offset ranges of floating-point instructions, among those of all; `insn_at` says which stand where.
+pub fn fp_sites(
+    pcs: &[(u32, u32, u64)],
+    mode: Mode,
+    insn_at: impl Fn(u64) -> Option<Insn>,
+) -> Vec<Site> {
+    let pcs = if mode.unmasked { pcs } else { &[] };
+    let site = |&(start, end, pc)| Some((start, end, insn_at(pc).filter(is_fp)?));
+    pcs.iter().filter_map(site).collect()
 }
 
 /// The floating-point instructions of a region, by address.
@@ -197,39 +205,7 @@ fn fp_insns(region: &Region) -> HashMap<u64, Insn> {
     let blocks = region.blocks.iter();
     blocks
         .flat_map(|b| (b.pc..).step_by(4).zip(&b.insns))
-        .filter(|(_, insn)| insn.op.kind() == Kind::Fp || insn.op == Opcode::Lds)
+        .filter(|(_, insn)| is_fp(insn))
         .map(|(pc, insn)| (pc, *insn))
         .collect()
-}
-
-/// Hands out a job's addresses while its region is translated.
-struct JobLinker<'a> {
-    job: &'a Job,
-    #[allow(clippy::vec_box, reason = "compiled code holds the addresses of the instructions")]
-    kept: Vec<Box<Insn>>,
-    missing: Option<u64>,
-}
-
-impl Linker for JobLinker<'_> {
-    fn slot(&mut self, pc: u64) -> u64 {
-        self.job.slots.get(&pc).copied().unwrap_or_else(|| {
-            self.missing = Some(pc);
-            0
-        })
-    }
-
-    fn jump_cache(&self) -> u64 {
-        self.job.jump_cache
-    }
-
-    fn table(&mut self) -> u64 {
-        self.job.table
-    }
-
-    fn keep(&mut self, insn: &Insn) -> u64 {
-        let kept = Box::new(*insn);
-        let address = &raw const *kept as u64;
-        self.kept.push(kept);
-        address
-    }
 }

@@ -17,12 +17,12 @@ use super::lower_fp_direct::Fused;
 use super::merged::Merged;
 use super::precise::{Group, Tail};
 use super::reuse::{Known, only_predecessors};
+use super::symbols::{HostFn, Symbol, Symbols};
 use super::translated::{Page, Proof};
 use crate::abi::{self, ARGS, ExitKind, RESULTS, int_offset, word, word_offset};
 use crate::analysis::{Bounds, Facts};
 use crate::fields::Action;
 use crate::region::{self, Region, Target, Term};
-use crate::runtime;
 
 /// How a region is to behave beyond being right.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -58,18 +58,6 @@ impl Mode {
     }
 }
 
-/// Addresses that translated code refers to.
-pub trait Linker {
-    /// The entry slot of a guest pc.
-    fn slot(&mut self, pc: u64) -> u64;
-    /// The jump cache.
-    fn jump_cache(&self) -> u64;
-    /// The table of all code of this mode.
-    fn table(&mut self) -> u64;
-    /// A stable address for an instruction that the code hands to the interpreter.
-    fn keep(&mut self, insn: &Insn) -> u64;
-}
-
 /// Flags of accesses to the processor's state: they cannot fault.
 pub const STATE: MemFlagsData = MemFlagsData::trusted();
 /// Flags of guest accesses: they may fault and keep their order.
@@ -81,7 +69,7 @@ pub struct Translator<'a, 'f> {
     pub(super) region: &'a Region,
     pub(super) facts: &'a Facts,
     pub(super) mode: Mode,
-    pub(super) linker: &'a mut dyn Linker,
+    pub(super) symbols: &'a mut Symbols,
     pub(super) cpu: Value,
     /// Where code that is not to keep [`Self::cpu`] in a register finds it.
     cpu_slot: Option<ir::StackSlot>,
@@ -178,7 +166,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         mode: Mode,
         model: CpuModel,
         in_order: bool,
-        linker: &'a mut dyn Linker,
+        symbols: &'a mut Symbols,
     ) -> (FunctionBuilder<'f>, Vec<Merged>) {
         let sig = b.import_signature(signature());
         let mut helper = Signature::new(CallConv::PreserveAll);
@@ -208,7 +196,7 @@ impl<'a, 'f> Translator<'a, 'f> {
             region,
             facts,
             mode,
-            linker,
+            symbols,
             cpu,
             cpu_slot: None,
             model,
@@ -413,6 +401,12 @@ impl<'a, 'f> Translator<'a, 'f> {
     /// A constant quadword.
     pub(super) fn iconst(&mut self, value: i64) -> Value {
         self.b.ins().iconst(I64, value)
+    }
+
+    /// Something's address.
+    pub(super) fn symbol(&mut self, symbol: Symbol) -> Value {
+        let number = self.symbols.number(symbol);
+        self.iconst(number as i64)
     }
 
     /// Value of an integer register.
@@ -693,7 +687,7 @@ impl<'a, 'f> Translator<'a, 'f> {
     /// Leaves all regions for the dispatcher: the callers' frames hold nothing that memory does not.
     /// Returning instead would keep the registers in [`RESULTS`] alive up to here.
     fn unwind(&mut self) {
-        let unwind = self.iconst(abi::axp_jit_unwind as *const () as i64);
+        let unwind = self.symbol(Symbol::HostFn(HostFn::Unwind));
         self.b.ins().return_call_indirect(self.unwind_sig, unwind, &[self.cpu]);
     }
 
@@ -725,8 +719,7 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     /// Host code that a guest pc's slot holds now.
     pub(super) fn code_of(&mut self, pc: u64) -> Value {
-        let slot = self.linker.slot(pc);
-        let slot = self.iconst(slot as i64);
+        let slot = self.symbol(Symbol::Slot(pc));
         self.b.ins().load(I64, STATE, slot, 0)
     }
 
@@ -866,10 +859,9 @@ impl<'a, 'f> Translator<'a, 'f> {
         let pc = self.iconst(self.pc as i64);
         self.b.ins().store(STATE, pc, self.cpu, offset_of!(Cpu, pc) as i32);
         let after = self.iconst(self.after as i64);
-        let kept = self.linker.keep(insn);
-        let kept = self.iconst(kept as i64);
-        let step = runtime::step as *const () as u64;
-        let results = self.call_host(step, [self.cpu, kept, after, after]);
+        let kept = self.symbols.keep(insn);
+        let kept = self.symbol(kept);
+        let results = self.call_host(HostFn::Step, [self.cpu, kept, after, after]);
         self.dirty = RegSet::NONE;
         self.known.memory_changes();
         self.load_registers(region::writes(insn));
@@ -878,9 +870,9 @@ impl<'a, 'f> Translator<'a, 'f> {
     }
 
     /// Calls a host function of the System V ABI, of up to four arguments and two results.
-    pub(super) fn call_host(&mut self, f: u64, [a, b, c, d]: [Value; 4]) -> [Value; 2] {
-        let f = self.iconst(f as i64);
-        let helper = self.iconst(abi::axp_jit_helper as *const () as i64);
+    pub(super) fn call_host(&mut self, f: HostFn, [a, b, c, d]: [Value; 4]) -> [Value; 2] {
+        let f = self.symbol(Symbol::HostFn(f));
+        let helper = self.symbol(Symbol::HostFn(HostFn::Helper));
         self.b.ins().call_indirect(self.helper_sig, helper, &[a, b, c, d, f, self.cpu]);
         [self.load_word(word::RESULT), self.load_word(word::RESULT + 1)]
     }

@@ -8,7 +8,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use std::mem::offset_of;
 
 use super::emit::{STATE, Translator};
-use crate::runtime;
+use super::symbols::HostFn;
 
 impl Translator<'_, '_> {
     /// Emits one instruction.
@@ -76,8 +76,9 @@ impl Translator<'_, '_> {
 
     /// Calls the pure semantics of an operate instruction.
     pub(super) fn call_alu(&mut self, op: Opcode, a: Value, b: Value) -> Option<Value> {
-        let thunk = runtime::alu_thunk(op)?;
-        Some(self.call_host(thunk as usize as u64, [a, b, b, b])[0])
+        let semantics = HostFn::Alu(op);
+        semantics.address()?;
+        Some(self.call_host(semantics, [a, b, b, b])[0])
     }
 
     fn lower_intr_flag(&mut self, insn: &Insn) {

@@ -6,9 +6,9 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::emit::{STATE, Translator};
+use super::symbols::{HostFn, Symbol};
 use crate::code::{JUMP_CACHE_ENTRIES, JUMP_CACHE_FOLD};
 use crate::region::Term;
-use crate::runtime;
 
 impl Translator<'_, '_> {
     /// The terminator of the block that the current instruction ends.
@@ -93,7 +93,7 @@ impl Translator<'_, '_> {
 
     /// Host code for a guest pc known at run time; what is not compiled is the dispatcher's.
     fn find_code(&mut self, target: Value) -> Value {
-        let cache = self.iconst(self.linker.jump_cache() as i64);
+        let cache = self.symbol(Symbol::JumpCache);
         // The index times four, before it is scaled by the entry's sixteen bytes.
         let mask = (JUMP_CACHE_ENTRIES as i64 - 1) << 2;
         let high = self.b.ins().ushr_imm_u(target, i64::from(JUMP_CACHE_FOLD) - 2);
@@ -105,10 +105,8 @@ impl Translator<'_, '_> {
         let code = self.b.ins().load(I64, STATE, entry, 8);
         let miss = self.b.ins().icmp(IntCC::NotEqual, pc, target);
         self.cold_value(miss, code, I64, |t| {
-            let table = t.linker.table();
-            let table = t.iconst(table as i64);
-            let find = runtime::find_code as *const () as u64;
-            let [code, _] = t.call_host(find, [table, target, target, target]);
+            let table = t.symbol(Symbol::Table);
+            let [code, _] = t.call_host(HostFn::FindCode, [table, target, target, target]);
             let none = t.b.ins().icmp_imm_s(IntCC::Equal, code, 0);
             t.cold_if(none, |t| t.return_to(target));
             code

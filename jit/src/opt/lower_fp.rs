@@ -14,7 +14,7 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use std::mem::offset_of;
 
 use super::emit::{Mode, STATE, Translator};
-use crate::runtime;
+use super::symbols::HostFn;
 
 /// FPCR status bits in `FpResult::exc`.
 const STATUS: i64 = 0x3f << 52;
@@ -288,13 +288,16 @@ impl Translator<'_, '_> {
     }
 
     fn exact_or_trap(&mut self, insn: &Insn, traps: bool) -> Value {
-        let Some(thunk) = runtime::fp_thunk(insn.op) else { return self.b.ins().f64const(0.0) };
+        let semantics = HostFn::Fp(insn.op);
+        if semantics.address().is_none() {
+            return self.b.ins().f64const(0.0);
+        }
         let (a, b) = (self.get_bits(insn.a), self.get_bits(insn.b));
         self.leave_if_faulted();
         let qual = self.iconst(i64::from(insn.qual.0));
         let offset = offset_of!(Cpu, fpcr) as i32;
         let fpcr = self.b.ins().load(I64, STATE, self.cpu, offset);
-        let [value, exc] = self.call_host(thunk as usize as u64, [a, b, qual, fpcr]);
+        let [value, exc] = self.call_host(semantics, [a, b, qual, fpcr]);
         if traps {
             let trap = self.b.ins().band_imm_s(exc, TRAPS);
             self.cold_if(trap, |t| t.stop_and_step());

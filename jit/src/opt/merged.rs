@@ -31,6 +31,18 @@ impl Merged {
         self.pc == pc && (self.bytes == 16) == (bytes == 16)
     }
 
+    /// All of it as numbers.
+    pub fn to_numbers(self) -> [u64; 5] {
+        let [within, between, after] = self.first;
+        [self.pc, u64::from(self.bytes), within, between, after]
+    }
+
+    /// What [`to_numbers`](Self::to_numbers) gave; `None` if these are none such.
+    pub fn from_numbers([pc, bytes, within, between, after]: [u64; 5]) -> Option<Merged> {
+        let bytes = u8::try_from(bytes).ok().filter(|bytes| [8, 16].contains(bytes))?;
+        Some(Merged { pc, bytes, first: [within, between, after] })
+    }
+
     /// Whose fault it is, `distance` bytes from the start of the access.
     pub fn faulting(&self, distance: u64) -> u64 {
         match distance {

@@ -30,9 +30,12 @@ mod precise;
 mod products;
 mod regions;
 mod reuse;
+mod saved;
+mod symbols;
 mod translated;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use axp_emu::cpu::{Exit, UnalignedPolicy, Vcpu};
 use axp_emu::engine::{Engine, EngineStats, Limit, Palcode};
@@ -42,6 +45,7 @@ use axp_emu::isa::{Insn, Kind, Opcode, SINK};
 use axp_emu::mem::{SystemMap, WindowKind};
 
 use crate::abi::{ExitKind, axp_jit_enter, axp_jit_pal, word};
+use crate::cache::Library;
 use crate::code::Stack;
 use crate::fault::{self, Zone};
 use crate::fpu;
@@ -50,7 +54,7 @@ use crate::runtime::Runtime;
 use crate::seen::Seen;
 
 pub use compile::{CompileError, Compiler, REGION_LIMIT};
-pub use emit::{Linker, Mode};
+pub use emit::Mode;
 pub(crate) use regions::{Answer, Regions, Wish};
 
 /// Arrivals at a pc that one region contains after which it becomes an entry of its own. Until then
@@ -94,9 +98,18 @@ impl Opt {
     /// An engine that makes a region of what one contains already after this many arrivals, and of what
     /// none contains after a tenth; with 0 it executes nothing but regions, where it can.
     pub fn with_patience(patience: u32) -> Result<Self, CompileError> {
+        Self::with(patience, None)
+    }
+
+    /// The engine `opt`, which uses what it finds in a library and adds to it.
+    pub fn with_library(library: Option<Arc<Library>>) -> Result<Self, CompileError> {
+        Self::with(PATIENCE, library)
+    }
+
+    fn with(patience: u32, library: Option<Arc<Library>>) -> Result<Self, CompileError> {
         fault::install();
         Ok(Opt {
-            regions: Regions::default(),
+            regions: Regions::with_library(library),
             stack: Stack::new()?,
             seen: Seen::default(),
             arrivals: HashMap::new(),
@@ -128,6 +141,9 @@ impl Opt {
     fn code(&mut self, vcpu: &Vcpu, mode: Mode, arrived: bool) -> Option<*const u8> {
         let pc = vcpu.cpu.pc;
         if let Some(code) = self.regions.lookup(mode, pc) {
+            return Some(code);
+        }
+        if arrived && let Some(code) = self.regions.load(vcpu, mode, pc) {
             return Some(code);
         }
         let patience = self.regions.patience(mode, pc, self.patience)?.max(self.patience / FRESH);

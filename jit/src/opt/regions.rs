@@ -1,7 +1,7 @@
 //! The store of regions: has them compiled, at once or on the compiling thread, places their code, finds
 //! and drops it. [`Opt`](super::Opt) and [`Auto`](crate::auto::Auto) own one each.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -17,7 +17,10 @@ use super::compile::{CompileError, Compiler, Job, Output, REGION_LIMIT};
 use super::cover::Cover;
 use super::emit::Mode;
 use super::merged::Merged;
+use super::saved::{self, Saved, Shape};
+use super::symbols::{Relocation, Symbol};
 use crate::abi::word;
+use crate::cache::{Key, Kind, Library};
 use crate::code::{Arena, CodeTable, forks};
 use crate::fpu::FpSites;
 use crate::profile::{self, Translating};
@@ -30,8 +33,8 @@ const ARENA_SIZE: usize = 128 << 20;
 /// A region that has been compiled.
 #[derive(Debug)]
 struct Compiled {
-    entry: u64,
     mode: Mode,
+    shape: Shape,
     /// Executable address range.
     code: Range<u64>,
     /// Guest code it was made from: start, end, hash of the words. Empty once it has been dropped.
@@ -40,15 +43,8 @@ struct Compiled {
     pcs: Vec<(u32, u32, u64)>,
     /// Host accesses that do the work of several.
     merged: Vec<Merged>,
-    /// Guest blocks, for counts at faults.
-    blocks: Vec<(u64, u64)>,
-    /// Those that count as covered by it.
-    covered: Vec<(u64, u64)>,
-    /// As [`Region::calls`](region::Region::calls).
-    calls: Box<[(u64, Option<u64>)]>,
     /// Instructions that the code hands to the interpreter.
-    #[allow(clippy::vec_box, reason = "compiled code holds the addresses of the instructions")]
-    _kept: Vec<Box<Insn>>,
+    _kept: Box<[Insn]>,
 }
 
 /// What is known of one mode, at a place that its code knows; programs rarely use more than one.
@@ -61,6 +57,8 @@ struct Space {
     refused: HashSet<u64>,
     /// Entries that the compiling thread is at work on.
     pending: HashSet<u64>,
+    /// Entries whose kept regions are of other code.
+    misfits: HashSet<u64>,
 }
 
 /// What became of the wish for a region.
@@ -98,6 +96,8 @@ pub struct Regions {
     all: Vec<Compiled>,
     /// Which floating-point instructions the code does, at a place that stays.
     fp_sites: Box<FpSites>,
+    /// What earlier runs have compiled.
+    library: Option<Arc<Library>>,
     service: Option<Arc<Service>>,
     inbox: Arc<Inbox>,
     /// Jobs ordered that have not been taken back.
@@ -116,6 +116,7 @@ impl Default for Regions {
             spaces: Vec::new(),
             all: Vec::new(),
             fp_sites: Box::default(),
+            library: None,
             service: None,
             inbox: Arc::default(),
             ordered: 0,
@@ -127,6 +128,13 @@ impl Default for Regions {
 }
 
 impl Regions {
+    /// No regions but those of a library, which takes further ones.
+    pub fn with_library(library: Option<Arc<Library>>) -> Self {
+        let mut regions = Regions::default();
+        regions.library = library;
+        regions
+    }
+
     /// Where region code lies, if there is any.
     pub fn code_range(&self) -> Option<Range<u64>> {
         self.arena.as_ref().map(Arena::range)
@@ -189,8 +197,8 @@ impl Regions {
             return at;
         }
         let (table, cover) = (Box::default(), Cover::default());
-        let (refused, pending) = (HashSet::new(), HashSet::new());
-        self.spaces.push(Space { mode, table, cover, refused, pending });
+        let (refused, pending, misfits) = (HashSet::new(), HashSet::new(), HashSet::new());
+        self.spaces.push(Space { mode, table, cover, refused, pending, misfits });
         self.spaces.len() - 1
     }
 
@@ -204,7 +212,7 @@ impl Regions {
     pub fn calls(&self, mode: Mode, pc: u64) -> &[(u64, Option<u64>)] {
         let code = self.lookup(mode, pc).map_or(0, |code| code as u64);
         let at = self.all.partition_point(|r| r.code.end <= code);
-        self.all.get(at).filter(|r| r.code.start == code).map_or(&[], |r| &r.calls)
+        self.all.get(at).filter(|r| r.code.start == code).map_or(&[], |r| &r.shape.calls)
     }
 
     /// How often `pc` must be arrived at before a region is worth while, where that is `patience` for a
@@ -227,6 +235,9 @@ impl Regions {
         }
         if self.spaces[space].pending.contains(&pc) {
             return Answer::Later;
+        }
+        if let Some(code) = self.load(vcpu, mode, pc) {
+            return Answer::Code(code);
         }
         let start = Instant::now();
         let _phase = Translating::begin();
@@ -260,15 +271,8 @@ impl Regions {
         let ranges = region.ranges();
         let hashed =
             ranges.iter().map(|&(s, e)| (s, e, hash_code(vcpu, mode.space, s, e))).collect();
-        let table = &raw mut *self.spaces[space].table as u64;
-        let jump_cache = self.spaces[space].table.jump_cache() as u64;
-        let slots = HashMap::new();
         let (model, generation) = (vcpu.model, self.generation);
-        let mut job =
-            Job { region, ranges: hashed, generation, mode, model, slots, jump_cache, table };
-        for pc in job.region.exits().collect::<Vec<_>>() {
-            self.add_slot(&mut job, pc)?;
-        }
+        let mut job = Job { region, ranges: hashed, generation, mode, model };
         // From now on: other entries of the same code are not to be compiled meanwhile.
         let covered = Cover::of(&job.region);
         self.spaces[space].cover.add(&covered);
@@ -276,22 +280,11 @@ impl Regions {
             self.spaces[space].pending.insert(pc);
             return Ok(Answer::Later);
         }
-        let placed = self.compile(&mut job).and_then(|output| self.install(job, output));
+        let placed = self.compile(&job).and_then(|output| self.finish(vcpu, job, output));
         if placed.is_err() {
             self.spaces[space].cover.remove(&covered);
         }
         placed.map(Answer::Code)
-    }
-
-    fn add_slot(&mut self, job: &mut Job, pc: u64) -> Result<(), CompileError> {
-        let space = self.space(job.mode);
-        let arena = match &mut self.arena {
-            Some(arena) => arena,
-            none => none.insert(Arena::new(ARENA_SIZE)?),
-        };
-        let slot = self.spaces[space].table.slot(pc, arena)?;
-        job.slots.insert(pc, slot as u64);
-        Ok(())
     }
 
     /// Hands a job to the compiling thread; false if there is none.
@@ -300,40 +293,97 @@ impl Regions {
             self.service = Service::get().inspect_err(|error| tracing::debug!("{error}")).ok();
         }
         let Some(service) = &self.service else { return false };
-        let empty = Job {
-            region: region::Region { blocks: Vec::new() },
-            ranges: Vec::new(),
-            slots: HashMap::new(),
-            ..*job
-        };
+        let empty =
+            Job { region: region::Region { blocks: Vec::new() }, ranges: Vec::new(), ..*job };
         service.order(std::mem::replace(job, empty), &self.inbox);
         self.ordered += 1;
         true
     }
 
-    fn compile(&mut self, job: &mut Job) -> Result<Output, CompileError> {
-        loop {
-            let compiler = match &mut self.compiler {
-                Some(compiler) => compiler,
-                none => none.insert(Compiler::new()?),
-            };
-            match compiler.compile(job) {
-                Err(CompileError::Slot(pc)) => self.add_slot(job, pc)?,
-                result => return result,
-            }
+    fn compile(&mut self, job: &Job) -> Result<Output, CompileError> {
+        let compiler = match &mut self.compiler {
+            Some(compiler) => compiler,
+            none => none.insert(Compiler::new()?),
+        };
+        compiler.compile(job)
+    }
+
+    /// Whether [`load`](Self::load) may find a region.
+    pub fn is_kept(&mut self, vcpu: &Vcpu, mode: Mode, pc: u64) -> bool {
+        let Some(library) = &self.library else { return false };
+        let key = Key::new(Kind::Region, mode, vcpu, pc);
+        let there = key.is_some_and(|key| library.has(&key));
+        there && {
+            let space = self.space(mode);
+            !self.spaces[space].misfits.contains(&pc)
         }
     }
 
-    /// Places compiled code and lets control reach it.
-    fn install(&mut self, job: Job, output: Output) -> Result<*const u8, CompileError> {
-        let space = self.space(job.mode);
+    /// The region at `pc` that an earlier run has compiled from the same code.
+    pub fn load(&mut self, vcpu: &Vcpu, mode: Mode, pc: u64) -> Option<*const u8> {
+        if !self.is_kept(vcpu, mode, pc) {
+            return None;
+        }
+        let start = Instant::now();
+        let library = self.library.clone()?;
+        let key = Key::new(Kind::Region, mode, vcpu, pc)?;
+        let mut found = library.find(&key).filter_map(|record| Saved::decode(record, mode));
+        let code = match found.find(|saved| saved.shape.entry == pc && saved.fits(vcpu)) {
+            Some(Saved { words, shape, output }) => {
+                let ranges = words.iter().map(|(s, w)| (*s, s + 4 * w.len() as u64, hash(w)));
+                let len = shape.len();
+                let covered = shape.covered();
+                let code = self.install(mode, ranges.collect(), shape, output);
+                if code.is_ok() {
+                    self.stats.kept += 1;
+                    self.stats.kept_instructions += len;
+                    let space = self.space(mode);
+                    self.spaces[space].cover.add(&covered);
+                }
+                code.ok()
+            }
+            None => None,
+        };
+        if code.is_none() {
+            let space = self.space(mode);
+            self.spaces[space].misfits.insert(pc);
+        }
+        self.stats.translate += start.elapsed();
+        code
+    }
+
+    /// Places what was compiled and keeps it for later runs.
+    fn finish(&mut self, vcpu: &Vcpu, job: Job, output: Output) -> Result<*const u8, CompileError> {
+        let Job { region, ranges, mode, .. } = job;
+        let shape = Shape::of(&region);
+        if let Some(library) = self.library.as_ref().filter(|library| library.takes())
+            && let Some(key) = Key::new(Kind::Region, mode, vcpu, shape.entry)
+            && let Some(words) = saved::words_of(vcpu, &region)
+        {
+            library.add(key, Saved::encode(&words, &shape, &output));
+        }
+        self.stats.translations += 1;
+        self.stats.translated_instructions += shape.len();
+        self.stats.code_bytes += output.bytes.len() as u64;
+        self.install(mode, ranges, shape, output)
+    }
+
+    /// Places code and lets control reach it.
+    fn install(
+        &mut self,
+        mode: Mode,
+        ranges: Vec<(u64, u64, u64)>,
+        shape: Shape,
+        mut output: Output,
+    ) -> Result<*const u8, CompileError> {
+        let space = self.space(mode);
         let arena = match &mut self.arena {
             Some(arena) => arena,
             none => none.insert(Arena::new(ARENA_SIZE)?),
         };
-        let Job { region, ranges, mode, .. } = job;
+        relocate(&mut output, &mut self.spaces[space].table, arena)?;
         let start = arena.place(&output.bytes, output.align, output.anchor)?;
-        let entry = region.entry();
+        let entry = shape.entry;
         profile::note("opt", mode.space, entry, start as u64, &output.bytes, || {
             output.pcs.iter().map(|&(at, _, pc)| (at, pc)).collect()
         });
@@ -342,19 +392,13 @@ impl Regions {
         space.table.stock(arena)?;
         let end = start as u64 + output.bytes.len() as u64;
         self.fp_sites.add(start as u64, end, output.fp_sites);
-        self.stats.translations += 1;
-        self.stats.translated_instructions += region.len() as u64;
-        self.stats.code_bytes += output.bytes.len() as u64;
         self.all.push(Compiled {
-            entry,
             mode,
+            shape,
             code: start as u64..start as u64 + output.bytes.len() as u64,
             ranges,
             pcs: output.pcs,
             merged: output.merged,
-            blocks: region.blocks.iter().map(|b| (b.pc, b.end())).collect(),
-            covered: Cover::of(&region),
-            calls: region.calls().collect(),
             _kept: output.kept,
         });
         Ok(start)
@@ -376,12 +420,12 @@ impl Regions {
         let start = Instant::now();
         let done = self.inbox.take();
         let mut installed = Vec::with_capacity(done.len());
-        for Done { mut job, result, elapsed } in done {
+        for Done { job, result, elapsed } in done {
             self.ordered -= 1;
             self.stats.background += elapsed;
             let (mode, entry, job_generation) = (job.mode, job.region.entry(), job.generation);
             let space = self.space(mode);
-            // If all code has been thrown away meanwhile, the job's slots are gone.
+            // If all code has been thrown away meanwhile, it begins anew.
             if job.generation != self.generation {
                 continue;
             }
@@ -389,14 +433,7 @@ impl Regions {
             let covered = Cover::of(&job.region);
             let code = match result {
                 _ if !job.ranges.iter().all(|r| is_same(vcpu, mode.space, r)) => None,
-                Ok(output) => self.install(job, output).map_err(|_| self.clear()).ok(),
-                Err(CompileError::Slot(pc)) => {
-                    if self.add_slot(&mut job, pc).is_ok() && self.order(&mut job) {
-                        self.spaces[space].pending.insert(entry);
-                        continue;
-                    }
-                    None
-                }
+                Ok(output) => self.finish(vcpu, job, output).map_err(|_| self.clear()).ok(),
                 Err(error) => {
                     self.refuse(mode, entry, &error);
                     None
@@ -425,18 +462,22 @@ impl Regions {
     /// Drops regions made from code in `[start, end)` that no longer reads the same, and says which.
     pub fn revalidate(&mut self, vcpu: &Vcpu, start: u64, end: u64) -> Vec<(Mode, u64)> {
         let mut dropped = Vec::new();
-        self.spaces.iter_mut().for_each(|s| s.refused.retain(|&pc| !(start..end).contains(&pc)));
+        for space in &mut self.spaces {
+            space.refused.retain(|&pc| !(start..end).contains(&pc));
+            // What a kept region was made from may have changed anywhere.
+            space.misfits.clear();
+        }
         for region in &mut self.all {
             let touched = region.ranges.iter().any(|&(s, e, _)| s < end && start < e);
             let space = region.mode.space;
             if touched && !region.ranges.iter().all(|r| is_same(vcpu, space, r)) {
                 if let Some(space) = self.spaces.iter_mut().find(|s| s.mode == region.mode) {
-                    space.table.remove(region.entry);
-                    space.cover.remove(&region.covered);
+                    space.table.remove(region.shape.entry);
+                    space.cover.remove(&region.shape.covered());
                 }
                 // The host code stays in place but is never entered again.
                 region.ranges.clear();
-                dropped.push((region.mode, region.entry));
+                dropped.push((region.mode, region.shape.entry));
             }
         }
         dropped
@@ -454,8 +495,8 @@ impl Regions {
             if let Some(&(_, _, pc)) = region.pcs.get(at).filter(|p| p.0 <= offset) {
                 vcpu.cpu.pc = pc;
                 if mode.counted
-                    && let Some(&(_, end)) =
-                        region.blocks.iter().find(|&&(s, e)| (s..e).contains(&pc))
+                    && let Some(&(_, end, _)) =
+                        region.shape.blocks.iter().find(|&&(s, e, _)| (s..e).contains(&pc))
                 {
                     vcpu.cpu.count -= (end - pc) / 4;
                 }
@@ -497,14 +538,53 @@ impl Drop for Regions {
     }
 }
 
+/// Fills in the addresses that code refers to.
+fn relocate(
+    output: &mut Output,
+    table: &mut CodeTable,
+    arena: &mut Arena,
+) -> Result<(), CompileError> {
+    for &Relocation { at, symbol, addend } in &output.relocations {
+        let address = match symbol {
+            Symbol::JumpCache => table.jump_cache() as u64,
+            Symbol::Table => &raw mut *table as u64,
+            Symbol::Slot(pc) => table.slot(pc, arena)? as u64,
+            Symbol::Kept(number) => &raw const output.kept[number as usize] as u64,
+            Symbol::HostFn(function) => {
+                function.address().ok_or(CompileError::Function(function))?
+            }
+        };
+        let place = &mut output.bytes[at as usize..at as usize + 8];
+        place.copy_from_slice(&(address + u64::from(addend)).to_le_bytes());
+    }
+    Ok(())
+}
+
 fn is_same(vcpu: &Vcpu, space: u32, &(start, end, hash): &(u64, u64, u64)) -> bool {
     hash_code(vcpu, space, start, end) == hash
 }
 
-/// FNV-1a over the words of a range of guest code; a fault ends it early.
+/// Reads words of a program's code; says how many there are before the first fault.
+pub fn fetch(vcpu: &Vcpu, start: u64, words: &mut [u32]) -> usize {
+    let mut done = 0;
+    while done < words.len() {
+        let n = vcpu.mem.fetch_words(start + 4 * done as u64, &mut words[done..]);
+        if n == 0 {
+            break;
+        }
+        done += n;
+    }
+    done
+}
+
 fn hash_code(vcpu: &Vcpu, space: u32, start: u64, end: u64) -> u64 {
     let mut words = vec![0; (end - start) as usize / 4];
     let done = vcpu.mem.code_in(space, start, &mut words);
+    hash(&words[..done])
+}
+
+/// FNV-1a over guest code.
+fn hash(words: &[u32]) -> u64 {
     let step = |h: u64, w: &u32| (h ^ u64::from(*w)).wrapping_mul(0x100_0000_01b3);
-    words[..done].iter().fold(0xcbf2_9ce4_8422_2325 ^ done as u64, step)
+    words.iter().fold(0xcbf2_9ce4_8422_2325 ^ words.len() as u64, step)
 }

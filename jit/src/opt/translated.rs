@@ -10,9 +10,9 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{self, InstBuilder, InstructionData, Value, ValueDef};
 
 use super::emit::{GUEST, Translator};
+use super::symbols::HostFn;
 use crate::abi::word;
 use crate::region;
-use crate::runtime;
 
 /// Bytes of the datum that an instruction accesses.
 fn access_size(op: Opcode) -> i64 {
@@ -140,8 +140,7 @@ impl Translator<'_, '_> {
         let addend = self.b.ins().load(I64, GUEST, entry, TB_ADDEND);
         self.cold_value(misses, addend, I64, |t| {
             let (size, store) = (t.iconst(size), t.iconst(i64::from(store)));
-            let fill = runtime::fill as *const () as u64;
-            let [addend, failed] = t.call_host(fill, [t.cpu, va, size, store]);
+            let [addend, failed] = t.call_host(HostFn::Fill, [t.cpu, va, size, store]);
             t.cold_if(failed, |t| t.stop_and_step());
             addend
         })
@@ -293,8 +292,7 @@ fn slow_probe(
     how: Value,
 ) -> impl FnOnce(&mut Translator<'_, '_>) -> Value {
     move |t| {
-        let probe = runtime::probe as *const () as u64;
-        let [accessible, failed] = t.call_host(probe, [t.cpu, base, offset, how]);
+        let [accessible, failed] = t.call_host(HostFn::Probe, [t.cpu, base, offset, how]);
         t.cold_if(failed, |t| t.stop_and_step());
         accessible
     }
