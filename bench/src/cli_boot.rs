@@ -1,5 +1,6 @@
 //! Arguments of `axplab boot`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -9,7 +10,10 @@ use clap::Args;
 #[command(after_help = "Examples:\n  \
     axplab boot --kernel vmlinux --initrd initramfs.gz\n  \
     axplab boot --kernel vmlinux --initrd initramfs.gz --append 'console=ttyS0 quiet' --memory 256\n  \
-    axplab boot --kernel vmlinux --gdb :1234    then: gdb-multiarch vmlinux -ex 'target remote :1234'\n\n\
+    axplab boot --kernel vmlinux --gdb :1234    then: gdb-multiarch vmlinux -ex 'target remote :1234'\n  \
+    axplab boot --kernel vmlinux --disk root.ext4 --append 'console=ttyS0 root=/dev/vda rw'\n  \
+    axplab boot --kernel vmlinux --initrd F --net user,hostfwd=tcp:8080-80 \\\n    \
+      --append 'console=ttyS0 ip=10.0.2.15::10.0.2.2:255.255.255.0::eth0:off'\n\n\
     On a terminal, keys go to the guest as they are typed; Ctrl-] ends the machine.\n\
     Exit status: 0 after a power-off; 70 when the guest panicked or could not go on (the report is\n\
     on standard error); 130 when ended from the terminal; 2 when it cannot be started.")]
@@ -23,6 +27,15 @@ pub struct BootArgs {
     /// The kernel's command line; the processor's rate (cycle=) is put in front of it
     #[arg(long, value_name = "TEXT", default_value = "console=ttyS0")]
     pub append: String,
+    /// A disk: an image file or block device, which the guest finds as /dev/vda, the next one as vdb;
+    /// `,ro` behind the name for one that is only read
+    #[arg(long, value_name = "FILE[,ro]")]
+    pub disk: Vec<OsString>,
+    /// A network card, with a network of its own behind it (`user`), through which the guest reaches what
+    /// this program can; or a TAP interface of the host (`tap=NAME`). hostfwd=tcp:8080-80 behind `user,`
+    /// leads port 8080 of this host to port 80 of the guest
+    #[arg(long, value_name = "user[,hostfwd=tcp:PORT-PORT]|tap=NAME")]
+    pub net: Option<String>,
     /// Megabytes of memory
     #[arg(long, short, value_name = "MB", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=65536))]
     pub memory: u64,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -25,7 +25,7 @@ use crate::cache::Cache;
 use crate::cmd::run::{ExitStatus, RunOptions, jit_words};
 use crate::debug::{Debugger, Listener, Session};
 
-/// What engines share with earlier runs.
+/// What engines share with each other and with earlier runs.
 pub type Shared = Option<Arc<Library>>;
 /// Makes an engine that has translated nothing.
 pub type Maker = fn(Tuning, Shared) -> anyhow::Result<Box<dyn Engine>>;
@@ -48,6 +48,9 @@ pub fn is_built(name: &str) -> bool {
 pub fn engine(name: &str) -> anyhow::Result<Maker> {
     Ok(recipe(name, Tuning::default(), None)?.make)
 }
+
+/// How long a run that keeps translations goes on for those that are under way.
+const UNDONE_AT_END: Duration = Duration::from_secs(2);
 
 /// How the guest's threads get their engines.
 #[derive(Clone)]
@@ -85,6 +88,9 @@ struct Report {
     /// With a cache: translations that came from it, and their instructions.
     kept: u64,
     kept_instructions: u64,
+    /// Translations that came from another thread, and their instructions.
+    shared: u64,
+    shared_instructions: u64,
     /// Counted runs only: instructions that compiled code had done by a call.
     by_call: Option<u64>,
     tiers: Vec<TierReport>,
@@ -103,6 +109,9 @@ struct TierReport {
     /// Translations that came from the cache, and their instructions.
     kept: u64,
     kept_instructions: u64,
+    /// Those that came from another thread.
+    shared: u64,
+    shared_instructions: u64,
     /// Seconds, on the guest's thread and others.
     translate: f64,
     by_call: u64,
@@ -117,6 +126,8 @@ impl TierReport {
             code_bytes: stats.code_bytes,
             kept: stats.kept,
             kept_instructions: stats.kept_instructions,
+            shared: stats.shared,
+            shared_instructions: stats.shared_instructions,
             translate: (stats.translate + stats.background).as_secs_f64(),
             by_call: stats.by_call,
         }
@@ -159,16 +170,18 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     };
     let cache = cache.map(Arc::new);
     let shared = cache.as_ref().map(|cache| cache.library());
-    let recipe = recipe(&opts.engine, opts.tuning, shared)?;
+    let shared = shared.unwrap_or_else(|| Arc::new(Library::of_threads()));
+    let recipe = recipe(&opts.engine, opts.tuning, Some(shared))?;
     let listener = opts.gdb.as_deref().map(Listener::open).transpose()?;
     // Known once the program is loaded, by when there are no other threads yet.
     let debugger: Arc<OnceLock<Debugger>> = Arc::default();
     let threads_debugger = debugger.clone();
     let standard_error = StandardError::now();
     let start = Instant::now();
-    let threads_recipe = recipe.clone();
+    let tally = Arc::new(Tally::new());
+    let (threads_recipe, threads_tally) = (recipe.clone(), tally.clone());
     let runner: Runner = Arc::new(move |vcpu, linux| {
-        run_thread(&threads_recipe, threads_debugger.get(), vcpu, linux);
+        run_thread(&threads_recipe, &threads_tally, threads_debugger.get(), vcpu, linux);
     });
     let kept = cache.as_ref().map(|shared| {
         let (cache, standard_error) = (shared.clone(), standard_error.clone());
@@ -198,7 +211,7 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
     if let Some(session) = session {
         session.finish(driven.outcome);
     }
-    let Driven { outcome, count, stats, tiers, name, elapsed, engine } = driven;
+    let Driven { outcome, count, stats, mut tiers, name, elapsed, engine } = driven;
     // The process is about to end: freeing all that was translated would be in vain.
     std::mem::forget(engine);
     if std::process::id() != pid {
@@ -206,13 +219,20 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
         return ended(outcome);
     }
     if let Some(cache) = &cache {
+        // What was found hot and not compiled yet would be the next run's to compile.
+        axp_jit::opt::wait_until_done(UNDONE_AT_END);
         keep(cache, &standard_error);
     }
+    let executed = elapsed.saturating_sub(stats.translate);
+    if opts.stats || opts.stats_json.is_some() {
+        tally.add_to(&mut tiers);
+    }
+    let stats = tiers.iter().fold(EngineStats::default(), |all, tier| all + tier.1);
     let phases = BTreeMap::from([
         ("load", loaded.as_secs_f64()),
         ("translate", stats.translate.as_secs_f64()),
         ("translate-background", stats.background.as_secs_f64()),
-        ("execute", elapsed.saturating_sub(stats.translate).as_secs_f64()),
+        ("execute", executed.as_secs_f64()),
     ]);
     let report = Report {
         engine: name,
@@ -222,6 +242,8 @@ pub fn execute(opts: RunOptions) -> anyhow::Result<ExitStatus> {
         code_bytes: stats.code_bytes,
         kept: stats.kept,
         kept_instructions: stats.kept_instructions,
+        shared: stats.shared,
+        shared_instructions: stats.shared_instructions,
         by_call: opts.stats.then_some(stats.by_call),
         tiers: tiers.iter().map(TierReport::new).collect(),
         window,
@@ -325,13 +347,83 @@ fn drive(
     Ok(Driven { outcome, count, stats, tiers, name, elapsed, engine })
 }
 
+/// What the engines of a guest's further threads did.
+struct Tally {
+    /// A forked child may find the lock shut for ever, and reports nothing.
+    process: u32,
+    sum: Mutex<Sum>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Sum {
+    running: usize,
+    tiers: Vec<(&'static str, EngineStats)>,
+}
+
+impl Sum {
+    fn add(&mut self, tiers: &[(&'static str, EngineStats)]) {
+        for &(name, stats) in tiers {
+            match self.tiers.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, sum)) => *sum = *sum + stats,
+                None => self.tiers.push((name, stats)),
+            }
+        }
+    }
+}
+
+impl Tally {
+    /// How long the threads of a process that ends may take to do so.
+    const PATIENCE: Duration = Duration::from_millis(500);
+
+    fn new() -> Self {
+        Tally { process: std::process::id(), sum: Mutex::default(), changed: Condvar::new() }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Sum)) {
+        if std::process::id() == self.process {
+            change(&mut self.sum.lock().unwrap_or_else(PoisonError::into_inner));
+            self.changed.notify_all();
+        }
+    }
+
+    /// Adds all threads to the first one's figures.
+    fn add_to(&self, tiers: &mut Vec<(&'static str, EngineStats)>) {
+        let sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = |sum: &mut Sum| sum.running != 0;
+        let waited = self.changed.wait_timeout_while(sum, Self::PATIENCE, running);
+        let (mut sum, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        sum.add(tiers);
+        // The first thread's order.
+        for tier in tiers {
+            if let Some(sum) = sum.tiers.iter().find(|(name, _)| *name == tier.0) {
+                tier.1 = sum.1;
+            }
+        }
+    }
+}
+
 /// Runs one of the guest's further threads on the calling thread, which was made for it.
-fn run_thread(recipe: &Recipe, debugger: Option<&Debugger>, vcpu: Vcpu, linux: Linux) {
+fn run_thread(
+    recipe: &Recipe,
+    tally: &Tally,
+    debugger: Option<&Debugger>,
+    vcpu: Vcpu,
+    linux: Linux,
+) {
     let process = linux.process().clone();
-    if let Err(error) = drive(recipe, debugger, vcpu, linux, Limit::None) {
-        // The guest was told that its thread exists.
-        eprintln!("axplab: no engine for a thread of the guest: {error:#}");
-        process.end(Outcome::Exited(2));
+    tally.change(|sum| sum.running += 1);
+    match drive(recipe, debugger, vcpu, linux, Limit::None) {
+        Ok(driven) => tally.change(|sum| {
+            sum.running -= 1;
+            sum.add(&driven.tiers);
+        }),
+        Err(error) => {
+            tally.change(|sum| sum.running -= 1);
+            // The guest was told that its thread exists.
+            eprintln!("axplab: no engine for a thread of the guest: {error:#}");
+            process.end(Outcome::Exited(2));
+        }
     }
 }
 
@@ -411,6 +503,12 @@ fn print(report: &Report) {
             eprintln!(
                 "  from cache  {} instructions in {} translations",
                 tier.kept_instructions, tier.kept
+            );
+        }
+        if tier.shared != 0 {
+            eprintln!(
+                "  shared      {} instructions in {} translations",
+                tier.shared_instructions, tier.shared
             );
         }
     }

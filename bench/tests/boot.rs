@@ -5,11 +5,13 @@
 mod common;
 
 use std::fs;
-use std::io::Write;
-use std::path::Path;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread;
 
-use common::kernels;
+use common::{kernels, kernels_with};
 
 const AXPLAB: &str = env!("CARGO_BIN_EXE_axplab");
 
@@ -255,5 +257,221 @@ fn what_cannot_be_started_is_refused_in_one_line() {
         let told = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!(out.status.code(), Some(2), "{more:?}: {told}");
         assert_eq!(told.lines().count(), 1, "{told}");
+    }
+}
+
+/// Boots the kernel with devices, with a disk and words for the first program.
+fn boot_disk(folder: &Path, disk: &Path, words: &str) -> Command {
+    let mut command = Command::new(AXPLAB);
+    command.args(["boot", "--append", &format!("console=ttyS0 lpj=1000000 {words}"), "--kernel"]);
+    command.arg(folder.join("devices/vmlinux")).arg("--initrd").arg(folder.join("initramfs.cpio"));
+    command.arg("--disk").arg(disk).stdin(Stdio::null());
+    command
+}
+
+/// The folder, if it has a kernel with devices and there are tools for file systems; they have to be there
+/// where tools are required.
+fn disk_kernels() -> Option<PathBuf> {
+    let tools = Command::new("mke2fs").arg("-V").output().is_ok();
+    if !tools {
+        eprintln!("skipped: no mke2fs");
+    }
+    let folder = kernels_with(&["devices/vmlinux", "initramfs.cpio"]).filter(|_| tools);
+    let required = std::env::var_os("AXPLAB_REQUIRE_TOOLS").is_some();
+    assert!(folder.is_some() || !required, "required: mke2fs, `cargo xtask kernel devices`");
+    folder
+}
+
+fn image(path: &Path) {
+    fs::File::create(path).unwrap().set_len(16 << 20).unwrap();
+    let made = Command::new("mke2fs").args(["-q", "-F", "-t", "ext4"]).arg(path).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+}
+
+fn expect(out: &Output, line: &str) {
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert_eq!(out.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&out.stderr));
+    assert!(text.contains(line) && text.contains("init: all is well"), "no `{line}` in\n{text}");
+}
+
+#[test]
+fn a_disk_holds_what_was_written_and_its_file_system_is_clean() {
+    let Some(folder) = disk_kernels() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let disk = dir.path().join("disk");
+    image(&disk);
+    for line in ["init: the file is written", "init: the file is there from last time"] {
+        expect(&boot_disk(&folder, &disk, "files").output().unwrap(), line);
+        let check = Command::new("e2fsck").arg("-fn").arg(&disk).output().unwrap();
+        assert!(check.status.success(), "{check:?}");
+    }
+    let raw = boot_disk(&folder, &disk, "disk").output().unwrap();
+    expect(&raw, "init: the disk holds what was written");
+    let before = fs::read(&disk).unwrap();
+    let mut name = disk.clone().into_os_string();
+    name.push(",ro");
+    let read = boot_disk(&folder, Path::new(&name), "").output().unwrap();
+    expect(&read, "init: bytes read from /dev/vda: 65536");
+    assert!(fs::read(&disk).unwrap() == before);
+}
+
+#[test]
+fn a_killed_machine_loses_nothing_that_was_synced() {
+    let Some(folder) = disk_kernels() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let disk = dir.path().join("disk");
+    image(&disk);
+    let mut child = boot_disk(&folder, &disk, "log").stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let synced = lines.find(|line| line.contains("init: synced 40"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(synced.is_some(), "the guest never came so far");
+    let last =
+        lines.filter_map(|line| line.trim().strip_prefix("init: synced ")?.parse().ok()).last();
+    let last: u64 = last.unwrap_or(40);
+    // The journal is replayed, as after any power failure.
+    let check = Command::new("e2fsck").arg("-fy").arg(&disk).output().unwrap();
+    assert!(check.status.code().is_some_and(|code| code < 4), "{check:?}");
+    let dump = Command::new("debugfs").args(["-R", "cat /log"]).arg(&disk).output().unwrap();
+    let words: Vec<u64> =
+        dump.stdout.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().unwrap())).collect();
+    assert!(words.len() as u64 > last, "{} words, {last} was told", words.len());
+    assert!(words.iter().copied().eq(0..words.len() as u64));
+}
+
+/// Boots the kernel with devices on a network of its own, with words for the first program.
+fn boot_net(folder: &Path, net: &str, engine: &str, words: &str) -> Command {
+    let ip = "ip=10.0.2.15::10.0.2.2:255.255.255.0::eth0:off";
+    let mut command = Command::new(AXPLAB);
+    command.args(["boot", "--net", net, "--engine", engine, "--stats"]);
+    command.args(["--append", &format!("console=ttyS0 lpj=1000000 {ip} {words}"), "--kernel"]);
+    command.arg(folder.join("devices/vmlinux")).arg("--initrd").arg(folder.join("initramfs.cpio"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// What the first program sends: pieces of 64 KB, each from the number of the piece.
+fn stream() -> Vec<u8> {
+    let piece = |seed: u64| {
+        std::iter::successors(Some(seed), |&x| {
+            let x = x ^ x << 13;
+            let x = x ^ x >> 7;
+            Some(x ^ x << 17)
+        })
+        .skip(1)
+        .take(8192)
+        .flat_map(u64::to_le_bytes)
+    };
+    (1..=128).flat_map(piece).collect()
+}
+
+#[test]
+fn the_guest_streams_to_the_host_and_back() {
+    let Some(folder) = disk_kernels() else { return };
+    for engine in ["interp", "auto"] {
+        // The same port for both protocols.
+        let (listener, datagrams) = loop {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            if let Ok(datagrams) = UdpSocket::bind(listener.local_addr().unwrap()) {
+                break (listener, datagrams);
+            }
+        };
+        let port = listener.local_addr().unwrap().port();
+        let echo = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).unwrap();
+            stream.write_all(&all).unwrap();
+            all
+        });
+        thread::spawn(move || {
+            let mut one = [0; 2000];
+            while let Ok((length, from)) = datagrams.recv_from(&mut one) {
+                datagrams.send_to(&one[..length], from).unwrap();
+            }
+        });
+        let out = boot_net(&folder, "user", engine, &format!("net{port}")).output().unwrap();
+        expect(&out, "init: the network carries what was sent");
+        assert!(echo.join().unwrap() == stream(), "{engine}: other bytes came");
+    }
+}
+
+#[test]
+fn ports_of_the_host_lead_to_the_guest() {
+    let Some(folder) = disk_kernels() else { return };
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let net = format!("user,hostfwd=tcp:{port}-80");
+    let mut child =
+        boot_net(&folder, &net, "auto", "serve80").stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("init: listening")), "the guest never came so far");
+    // More than the buffers on the way hold, so that it goes both ways at once.
+    let sent = stream();
+    let mut to = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let mut from = to.try_clone().unwrap();
+    let bytes = sent.clone();
+    let writer = thread::spawn(move || {
+        to.write_all(&sent).unwrap();
+        to.shutdown(Shutdown::Write).unwrap();
+    });
+    let mut back = Vec::new();
+    from.read_to_end(&mut back).unwrap();
+    writer.join().unwrap();
+    assert!(back == bytes, "{} bytes of {} came back, or others", back.len(), bytes.len());
+    drop(TcpStream::connect(("127.0.0.1", port)).unwrap());
+    let rest: Vec<String> = lines.collect();
+    assert!(rest.iter().any(|line| line.contains("init: all is well")), "{rest:?}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_network_that_cannot_be_had_is_refused_in_one_line() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let forward = format!("user,hostfwd=tcp:{port}-80");
+    let cases = [
+        ("bridge", "is no network"),
+        ("user,hostfwd=tcp:80", "is no forward"),
+        (forward.as_str(), "cannot listen on 127.0.0.1"),
+        ("tap=a-name-that-is-too-long", "1 to 15 characters"),
+        ("tap=", "1 to 15 characters"),
+    ];
+    for (net, say) in cases {
+        let out = boot(&["--kernel", "../guest-programs/prebuilt/none", "--net", net]);
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{net}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(told.contains(say), "{told}");
+    }
+}
+
+#[test]
+fn an_image_that_cannot_be_used_is_refused_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, size: u64| {
+        let path = dir.path().join(name);
+        fs::File::create(&path).unwrap().set_len(size).unwrap();
+        path
+    };
+    let locked = write("locked", 1024);
+    let holder = fs::File::open(&locked).unwrap();
+    holder.lock().unwrap();
+    let cases = [
+        (dir.path().join("missing"), "No such file"),
+        (dir.path().to_owned(), "not a file or block device"),
+        (PathBuf::from("/dev/null"), "not a file or block device"),
+        (write("empty", 0), "0 bytes"),
+        (write("short", 511), "511 bytes"),
+        (write("odd", 1000), "1000 bytes"),
+        (locked, "in use by another axplab"),
+    ];
+    for (disk, say) in &cases {
+        let disk = disk.to_str().unwrap();
+        let out = boot(&["--kernel", "../guest-programs/prebuilt/none", "--disk", disk]);
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{disk}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(told.contains(say) && told.contains(disk), "{told}");
     }
 }

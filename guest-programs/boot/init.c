@@ -6,8 +6,12 @@
 typedef unsigned long u64;
 typedef long s64;
 
-enum { EXIT = 1, FORK = 2, READ = 3, WRITE = 4, GETXPID = 20, PIPE = 42, MMAP = 71, REBOOT = 311, YIELD = 334, NANOSLEEP = 340,
+enum { EXIT = 1, FORK = 2, READ = 3, WRITE = 4, CLOSE = 6, LSEEK = 19, GETXPID = 20, UMOUNT2 = 22, PIPE = 42,
+       OPEN = 45, MMAP = 71, FSYNC = 95, SOCKET = 97, CONNECT = 98, ACCEPT = 99, SEND = 101, RECV = 102, BIND = 104,
+       LISTEN = 106, SHUTDOWN = 134, MKDIR = 136, MOUNT = 302, REBOOT = 311, YIELD = 334, NANOSLEEP = 340,
        WAIT4 = 365 };
+/* Flags of open. */
+enum { READ_ONLY = 0, READ_WRITE = 2, CREATE = 01000 };
 
 static s64 second; /* what a call returns in $20 */
 
@@ -136,6 +140,127 @@ static void echo(void)
     call(WRITE, 1, (s64)line, length, 0, 0, 0);
 }
 
+/* Says a text and a number. */
+static void say_number(const char *text, u64 number)
+{
+    char digits[24];
+    int at = sizeof digits;
+    digits[--at] = 0;
+    digits[--at] = '\n';
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number);
+    say(text);
+    say(digits + at);
+}
+
+static char buffer[65536] __attribute__((aligned(8)));
+
+static u64 mix(u64 x)
+{
+    x ^= x << 13;
+    x ^= x >> 7;
+    return x ^ x << 17;
+}
+
+static void fill(u64 seed)
+{
+    for (u64 i = 0; i < sizeof buffer / 8; i++)
+        ((u64 *)buffer)[i] = seed = mix(seed);
+}
+
+static void check_filled(u64 seed, const char *what)
+{
+    for (u64 i = 0; i < sizeof buffer / 8; i++)
+        check(((u64 *)buffer)[i] == (seed = mix(seed)), what);
+}
+
+/* Opens the disk, which is there only where the machine has one. */
+static s64 disk(s64 flags)
+{
+    call(MKDIR, (s64)"/dev", 0755, 0, 0, 0, 0);
+    call(MOUNT, (s64)"none", (s64)"/dev", (s64)"devtmpfs", 0, 0, 0);
+    return call(OPEN, (s64)"/dev/vda", flags, 0, 0, 0, 0);
+}
+
+/* The disk is read; nobody has asked for more. */
+static void look_at_disk(void)
+{
+    s64 file = disk(READ_ONLY);
+    if (file < 0)
+        return;
+    s64 length = call(READ, file, (s64)buffer, sizeof buffer, 0, 0, 0);
+    check(length > 0, "reading the disk");
+    say_number("init: bytes read from /dev/vda: ", length);
+    call(CLOSE, file, 0, 0, 0, 0, 0);
+}
+
+/* Writes the first 4 MB of the disk itself, and reads them with nothing in memory any more. */
+static void write_disk(void)
+{
+    enum { PIECES = 64, DROP = 0x1261 /* BLKFLSBUF */, IOCTL = 54 };
+    s64 file = disk(READ_WRITE);
+    check(file >= 0, "opening the disk");
+    for (u64 i = 0; i < PIECES; i++) {
+        fill(i + 1);
+        check(call(WRITE, file, (s64)buffer, sizeof buffer, 0, 0, 0) == sizeof buffer, "writing");
+    }
+    check(call(FSYNC, file, 0, 0, 0, 0, 0) == 0, "fsync");
+    call(IOCTL, file, 0x20000000 | DROP, 0, 0, 0, 0);
+    check(call(LSEEK, file, 0, 0, 0, 0, 0) == 0, "lseek");
+    for (u64 i = 0; i < PIECES; i++) {
+        check(call(READ, file, (s64)buffer, sizeof buffer, 0, 0, 0) == sizeof buffer, "reading");
+        check_filled(i + 1, "what the disk holds");
+    }
+    call(CLOSE, file, 0, 0, 0, 0, 0);
+    say("init: the disk holds what was written\n");
+}
+
+static void mount_disk(void)
+{
+    call(CLOSE, disk(READ_ONLY), 0, 0, 0, 0, 0);
+    call(MKDIR, (s64)"/mnt", 0755, 0, 0, 0, 0);
+    check(call(MOUNT, (s64)"/dev/vda", (s64)"/mnt", (s64)"ext4", 0, 0, 0) == 0, "mounting /dev/vda");
+}
+
+/* A file on the disk: checked if it is there, and written anew. */
+static void use_files(void)
+{
+    mount_disk();
+    s64 file = call(OPEN, (s64)"/mnt/file", READ_ONLY, 0, 0, 0, 0);
+    if (file >= 0) {
+        for (u64 i = 0; i < 16; i++) {
+            check(call(READ, file, (s64)buffer, sizeof buffer, 0, 0, 0) == sizeof buffer, "reading the file");
+            check_filled(100 + i, "what the file holds");
+        }
+        call(CLOSE, file, 0, 0, 0, 0, 0);
+        say("init: the file is there from last time\n");
+    }
+    file = call(OPEN, (s64)"/mnt/file", READ_WRITE | CREATE, 0644, 0, 0, 0);
+    check(file >= 0, "creating a file");
+    for (u64 i = 0; i < 16; i++) {
+        fill(100 + i);
+        check(call(WRITE, file, (s64)buffer, sizeof buffer, 0, 0, 0) == sizeof buffer, "writing the file");
+    }
+    call(CLOSE, file, 0, 0, 0, 0, 0);
+    check(call(UMOUNT2, (s64)"/mnt", 0, 0, 0, 0, 0) == 0, "unmounting");
+    say("init: the file is written\n");
+}
+
+/* Appends numbers to a file, each on the disk before it is told; until somebody ends the machine. */
+static void log_for_ever(void)
+{
+    mount_disk();
+    s64 file = call(OPEN, (s64)"/mnt/log", READ_WRITE | CREATE, 0644, 0, 0, 0);
+    check(file >= 0, "creating the log");
+    for (u64 i = 0;; i++) {
+        check(call(WRITE, file, (s64)&i, 8, 0, 0, 0) == 8, "writing the log");
+        check(call(FSYNC, file, 0, 0, 0, 0, 0) == 0, "fsync of the log");
+        say_number("init: synced ", i);
+    }
+}
+
 /* Adds by LDQ_L and STQ_C. */
 static void add(volatile u64 *at, u64 n)
 {
@@ -213,8 +338,114 @@ static void parallel(void)
 
 #include "measure.h"
 
-/* What the kernel does not know of its command line comes as arguments: `echo`, `sleep` for three seconds,
-   `parallel`, `bench`; `leave` is what a process of `bench` begins with. */
+/* The decimal number in a word, behind its letters. */
+static u64 number(const char *word)
+{
+    u64 n = 0;
+    for (; *word; word++)
+        if (*word >= '0' && *word <= '9')
+            n = 10 * n + (u64)(*word - '0');
+    return n;
+}
+
+enum { STREAM = 1, DATAGRAM = 2, INTERNET = 2, DONE_WRITING = 1, STREAMED = 128 /* times the buffer */ };
+
+/* The machine's own address in the guest's network. */
+static const unsigned char router[4] = {10, 0, 2, 2};
+
+/* A socket address: family, port, and the address if there is one. */
+static void address(unsigned char at[16], const unsigned char *ip, u64 port)
+{
+    for (int i = 0; i < 16; i++)
+        at[i] = 0;
+    at[0] = INTERNET;
+    at[2] = (unsigned char)(port >> 8);
+    at[3] = (unsigned char)port;
+    for (int i = 0; ip && i < 4; i++)
+        at[4 + i] = ip[i];
+}
+
+static void send_all(s64 socket)
+{
+    for (u64 done = 0; done < sizeof buffer;) {
+        s64 sent = call(WRITE, socket, (s64)(buffer + done), sizeof buffer - done, 0, 0, 0);
+        check(sent > 0, "sending");
+        done += (u64)sent;
+    }
+}
+
+static void receive_all(s64 socket)
+{
+    for (u64 done = 0; done < sizeof buffer;) {
+        s64 got = call(READ, socket, (s64)(buffer + done), sizeof buffer - done, 0, 0, 0);
+        check(got > 0, "receiving");
+        done += (u64)got;
+    }
+}
+
+/* Streams 8 MB to a port of the host, whose answer is the same again; then a datagram, likewise. */
+static void use_network(u64 port)
+{
+    unsigned char to[16];
+    address(to, router, port);
+    s64 socket = call(SOCKET, INTERNET, STREAM, 0, 0, 0, 0);
+    check(socket >= 0, "a socket");
+    check(call(CONNECT, socket, (s64)to, sizeof to, 0, 0, 0) == 0, "connecting to the host");
+    for (u64 i = 0; i < STREAMED; i++) {
+        fill(i + 1);
+        send_all(socket);
+    }
+    check(call(SHUTDOWN, socket, DONE_WRITING, 0, 0, 0, 0) == 0, "shutdown");
+    for (u64 i = 0; i < STREAMED; i++) {
+        receive_all(socket);
+        check_filled(i + 1, "what came back");
+    }
+    check(call(READ, socket, (s64)buffer, 1, 0, 0, 0) == 0, "the end of what came back");
+    call(CLOSE, socket, 0, 0, 0, 0, 0);
+    socket = call(SOCKET, INTERNET, DATAGRAM, 0, 0, 0, 0);
+    check(call(CONNECT, socket, (s64)to, sizeof to, 0, 0, 0) == 0, "a datagram's address");
+    fill(7);
+    check(call(SEND, socket, (s64)buffer, 1400, 0, 0, 0) == 1400, "sending a datagram");
+    for (u64 i = 0; i < 1400; i++)
+        buffer[i] = 0;
+    check(call(RECV, socket, (s64)buffer, sizeof buffer, 0, 0, 0) == 1400, "a datagram that came back");
+    u64 seed = 7;
+    for (u64 i = 0; i < 1400 / 8; i++)
+        check(((u64 *)buffer)[i] == (seed = mix(seed)), "what the datagram holds");
+    /* Nobody listens there. */
+    address(to, router, 1);
+    socket = call(SOCKET, INTERNET, STREAM, 0, 0, 0, 0);
+    check(call(CONNECT, socket, (s64)to, sizeof to, 0, 0, 0) == -61, "being refused");
+    say("init: the network carries what was sent\n");
+}
+
+/* Takes connections, each of which gets back what it sent, until one sends nothing. */
+static void serve(u64 port)
+{
+    unsigned char at[16];
+    address(at, 0, port);
+    s64 socket = call(SOCKET, INTERNET, STREAM, 0, 0, 0, 0);
+    check(call(BIND, socket, (s64)at, sizeof at, 0, 0, 0) == 0, "bind");
+    check(call(LISTEN, socket, 5, 0, 0, 0, 0) == 0, "listen");
+    say("init: listening\n");
+    for (u64 all = 1; all;) {
+        s64 one = call(ACCEPT, socket, 0, 0, 0, 0, 0), got;
+        check(one >= 0, "accept");
+        for (all = 0; (got = call(READ, one, (s64)buffer, sizeof buffer, 0, 0, 0)) > 0; all += (u64)got)
+            for (s64 done = 0; done < got;) {
+                s64 sent = call(WRITE, one, (s64)(buffer + done), got - done, 0, 0, 0);
+                check(sent > 0, "answering");
+                done += sent;
+            }
+        call(CLOSE, one, 0, 0, 0, 0, 0);
+        say_number("init: served ", all);
+    }
+}
+
+/* What the kernel does not know of its command line comes as arguments: `echo`; `sleep` for three
+   seconds; `parallel`; `bench`; `disk`, which writes over the disk; `files` and `log` on the file system that
+   it holds; `net5000` with port 5000 of the host; `serve80` at port 80; `leave` is what a process of `bench`
+   begins with. */
 void begin(const s64 *stack)
 {
     if (stack[0] == 2 && ((const char *)stack[2])[0] == 'l')
@@ -227,11 +458,22 @@ void begin(const s64 *stack)
             echo();
         if (word[0] == 's' && word[1] == 'l')
             call(NANOSLEEP, (s64)three, 0, 0, 0, 0, 0);
+        if (word[0] == 'd' && word[1] == 'i')
+            write_disk();
+        if (word[0] == 'f' && word[1] == 'i')
+            use_files();
+        if (word[0] == 'l' && word[1] == 'o')
+            log_for_ever();
+        if (word[0] == 'n' && word[1] == 'e')
+            use_network(number(word));
+        if (word[0] == 's' && word[1] == 'e')
+            serve(number(word));
         if (word[0] == 'p' && word[1] == 'a')
             parallel();
         if (word[0] == 'b' && word[1] == 'e')
             measure();
     }
+    look_at_disk();
     calls();
     memory();
     processes();

@@ -40,7 +40,7 @@ const CANDIDATES: usize = 8;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tuning {
     /// Entries of a loop or function after which it is compiled as a region; if nothing is asked for,
-    /// [`THRESHOLD`] times the engines of the process that live.
+    /// [`THRESHOLD`], times the engines of the process that live unless they share what they compile.
     pub threshold: Option<u32>,
     /// Regions are compiled at once, in the guest's thread, so that a run repeats exactly. Counted runs
     /// do so always.
@@ -60,7 +60,7 @@ impl Siblings {
         Siblings(LIVE.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Each thread of a guest compiles for itself. What many of them do a little of is not worth as
+    /// Where each thread of a guest compiles for itself: what many of them do a little of is not worth as
     /// many compilations; what each does for long is soon compiled all the same.
     fn threshold(&self) -> u32 {
         THRESHOLD.saturating_mul(self.0.max(1))
@@ -106,13 +106,14 @@ impl Auto {
         Auto::with_library(tuning, None)
     }
 
-    /// The same with a library, whose regions it does not wait for.
+    /// The same with a library, whose regions it does not wait for, and which others have its own from.
     pub fn with_library(
         tuning: Tuning,
         library: Option<Arc<Library>>,
     ) -> Result<Self, CompileError> {
         let siblings = Siblings::join();
-        let threshold = tuning.threshold.unwrap_or_else(|| siblings.threshold());
+        let alone = || if library.is_some() { THRESHOLD } else { siblings.threshold() };
+        let threshold = tuning.threshold.unwrap_or_else(alone);
         let threshold = threshold.clamp(1, i32::MAX as u32);
         let heat = (!tuning.off).then_some(threshold as i32);
         let baseline = Baseline::with_library(heat, library.clone())?;
@@ -156,15 +157,14 @@ impl Auto {
     fn promote(&mut self, vcpu: &Vcpu, mode: Mode) {
         let pc = vcpu.cpu.pc;
         if self.regions.is_kept(vcpu, mode, pc) {
-            // Templates took it for hot at once.
-            match self.regions.load(vcpu, mode, pc) {
-                Some(code) => {
-                    self.drop_outdated();
-                    self.install(mode, pc, code);
-                }
-                None => self.baseline.set_heat(mode, pc, self.threshold as i32),
+            // Templates may have taken it for hot at once.
+            if let Some(code) = self.regions.load(vcpu, mode, pc) {
+                self.drop_outdated();
+                return self.install(mode, pc, code);
             }
-            return;
+            if !self.regions.was_hot(vcpu, mode, pc) {
+                return self.baseline.set_heat(mode, pc, self.threshold as i32);
+            }
         }
         let patience = self.threshold.saturating_mul(COVERED);
         let Some(needed) = self.regions.patience(mode, pc, patience) else { return };
@@ -341,5 +341,8 @@ mod tests {
             let tuning = Tuning { threshold: Some(asked), ..Tuning::default() };
             assert_eq!(Auto::with_tuning(tuning).unwrap().threshold, asked);
         }
+        let shared = Some(Arc::new(Library::of_threads()));
+        let third = Auto::with_library(Tuning::default(), shared).unwrap();
+        assert_eq!(third.threshold, THRESHOLD);
     }
 }

@@ -16,7 +16,7 @@ const SOURCES: &str = "/usr/src/linux-source-6.1.tar.xz";
 pub(crate) const CROSS: &str = "alpha-linux-gnu-";
 
 /// The kernels by name; the configuration is `guest-programs/boot/NAME.config`.
-pub const KERNELS: [&str; 3] = ["minimal", "generic", "smp"];
+pub const KERNELS: [&str; 4] = ["minimal", "generic", "smp", "devices"];
 
 /// Where everything is built: `target/kernel`, with a folder for each kernel.
 pub fn folder() -> PathBuf {

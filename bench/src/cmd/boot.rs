@@ -1,18 +1,20 @@
 //! `axplab boot`: a Linux kernel on the machine, with the terminal as its console.
 
+use std::ffi::OsStr;
 use std::io::Read;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use axp_emu::engine::{Engine, Outcome as Ended};
 use axp_emu::interp::CYCLES_PER_SECOND;
 use axp_emu::isa::CpuModel;
 use axp_emu::load;
 use axp_emu::machine::osf::{Drive, Halt};
-use axp_emu::machine::platform::{Clipper, Guest, Settings};
+use axp_emu::machine::platform::{Clipper, Disk, Guest, Network, Settings};
 use axp_emu::machine::{Console, HALTED};
 use axp_emu::mem::AddressSpace;
 use axp_jit::auto::Tuning;
@@ -52,6 +54,11 @@ pub fn run(
     if listener.is_some() && drive.is_some() {
         bail!("a system under a debugger is not sampled; leave --gdb out");
     }
+    if args.deterministic && args.net.is_some() {
+        bail!("--deterministic has no network, whose frames come when they come; leave --net out");
+    }
+    let disks = args.disk.iter().map(|name| disk(name)).collect::<anyhow::Result<_>>()?;
+    let network = args.net.as_deref().map(Network::open).transpose()?;
     let path = args.kernel.display();
     let bytes = read(&args.kernel)?;
     if bytes.starts_with(&[0x1f, 0x8b]) {
@@ -78,6 +85,8 @@ pub fn run(
         initrd: &initrd,
         command_line: command_line.trim_end(),
         console: Console::File(output),
+        disks,
+        network,
     };
     let mut machine = Guest::new(&kernel, settings)?;
     drop((bytes, initrd));
@@ -106,6 +115,16 @@ pub fn run(
         print_statistics(&machine, &*engine, start);
     }
     Ok((finish(&machine, outcome)?, machine.vcpu.mem.clone()))
+}
+
+/// The disk of an option: a name, with `,ro` behind it or not.
+fn disk(name: &OsStr) -> anyhow::Result<Disk> {
+    let (name, read_only) = match name.as_bytes().strip_suffix(b",ro") {
+        Some(name) => (OsStr::from_bytes(name), true),
+        None => (name, false),
+    };
+    Disk::open(name.as_ref(), read_only)
+        .map_err(|error| anyhow!("cannot use the disk `{}`: {error}", name.display()))
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {

@@ -24,7 +24,7 @@ pub fn has(tool: &str, test: &str) -> bool {
 }
 
 /// The folder of the kernels, if these files were built.
-fn kernels_with(files: &[&str]) -> Option<PathBuf> {
+pub fn kernels_with(files: &[&str]) -> Option<PathBuf> {
     let named = std::env::var_os("AXPLAB_KERNELS").map(PathBuf::from);
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/kernel");
     let folder = named.unwrap_or(here);

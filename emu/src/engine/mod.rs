@@ -69,6 +69,10 @@ pub struct EngineStats {
     pub kept: u64,
     /// Guest instructions in these.
     pub kept_instructions: u64,
+    /// Regions that were taken from what this process had built before, for another thread mostly.
+    pub shared: u64,
+    /// Guest instructions in these.
+    pub shared_instructions: u64,
     /// Instructions that host code did not execute itself but by a call, or by leaving, of this
     /// program's: a dynamic count.
     pub by_call: u64,
@@ -86,6 +90,8 @@ impl Add for EngineStats {
             code_bytes: self.code_bytes + other.code_bytes,
             kept: self.kept + other.kept,
             kept_instructions: self.kept_instructions + other.kept_instructions,
+            shared: self.shared + other.shared,
+            shared_instructions: self.shared_instructions + other.shared_instructions,
             by_call: self.by_call + other.by_call,
         }
     }

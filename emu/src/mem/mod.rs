@@ -8,6 +8,7 @@
 //!
 //! * `page`: sizes, protections, faults, errors. `raw`: the host instructions that may fault.
 //! * `regions`: the map as a list. `executable`: the pages that may be fetched from.
+//! * `physical`: RAM and devices of the privileged machine; `ram`: RAM as its devices see it.
 //! * `user`: the reservation. `map`: mapping, unmapping, protecting. `remap`: moving and growing,
 //!   advice. `copy`: ranges of bytes. `journal`: who touched what, for replays.
 
@@ -21,6 +22,7 @@ mod map;
 mod page;
 mod physical;
 mod quick;
+mod ram;
 mod raw;
 mod regions;
 mod remap;
@@ -42,6 +44,7 @@ pub use page::{
     Access, FaultKind, GUARD_SIZE, MapError, MemFault, PAGE_SIZE, Prot, WINDOW_SIZE, WindowError,
 };
 pub use physical::{Device, Physical};
+pub use ram::Ram;
 pub use regions::{FileId, Region};
 pub use remap::{Advice, RemapPlace};
 pub use system::{ProbeStrategy, ProbeWay, SystemMap, Translation, pte};

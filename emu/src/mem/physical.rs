@@ -1,10 +1,8 @@
 //! Physical memory of the privileged machine: RAM in one host mapping, device registers beside it.
 //! Shared by all processors of a machine; `system` translates to it.
 
-use super::raw;
+use super::{Ram, raw};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-use std::ptr;
 use std::sync::Arc;
 
 /// Registers of a device in physical address space. Called by the processor's own thread.
@@ -24,8 +22,10 @@ struct Placed {
 
 /// RAM from physical address 0 on, and devices.
 pub struct Physical {
+    /// Where the mapping of `ram` is, kept here for the hot path.
     host: u64,
     size: u64,
+    ram: Arc<Ram>,
     devices: Vec<Placed>,
 }
 
@@ -39,16 +39,13 @@ impl Physical {
     /// `size` bytes of zeros, rounded up to pages; touched pages only cost memory.
     pub fn new(size: u64) -> Result<Self, Errno> {
         let size = size.next_multiple_of(super::PAGE_SIZE);
-        // SAFETY: a fresh mapping wherever the kernel likes.
-        let host = unsafe {
-            mmap_anonymous(
-                ptr::null_mut(),
-                size as usize,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )?
-        };
-        Ok(Physical { host: host as u64, size, devices: Vec::new() })
+        let ram = Arc::new(Ram::new(size)?);
+        Ok(Physical { host: ram.host(), size, ram, devices: Vec::new() })
+    }
+
+    /// RAM without the devices, for devices that read and write it by themselves.
+    pub fn ram(&self) -> Arc<Ram> {
+        self.ram.clone()
     }
 
     /// Places a device outside RAM.
@@ -70,7 +67,7 @@ impl Physical {
     /// Loads `size` bytes (1, 2, 4, 8); `None` where there is nothing.
     pub fn load(&self, pa: u64, size: u64) -> Option<u64> {
         if let Some(host) = self.host(pa, size) {
-            // SAFETY: the range lies in the mapping of RAM, which lives as long as `self`.
+            // SAFETY: the range lies in the mapping of RAM, which lives as long as `ram`.
             return unsafe {
                 match size {
                     1 => raw::load_u8(host).map(u64::from),
@@ -137,12 +134,5 @@ impl Physical {
         let Some(host) = self.host(pa, bytes.len() as u64) else { return false };
         // SAFETY: the range lies in RAM, and the target is a slice of ours.
         unsafe { raw::copy(host, bytes.as_mut_ptr() as u64, bytes.len()) == 0 }
-    }
-}
-
-impl Drop for Physical {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and whoever translates to it holds an `Arc` of this.
-        let _ = unsafe { munmap(super::user::host_ptr(self.host), self.size as usize) };
     }
 }

@@ -155,7 +155,7 @@ pub struct Baseline {
     regions: Option<Zone>,
     /// How often everything was thrown away.
     generation: u64,
-    /// What earlier runs have translated.
+    /// What earlier runs and other threads have translated.
     library: Option<Arc<Library>>,
     /// Log host code as bytes.
     dump: bool,
@@ -379,11 +379,11 @@ impl Baseline {
             cold_kind: Cold::Step,
         }
         .unit();
-        if let Some((library, key)) = library.filter(|library| library.takes()).zip(key) {
+        if let Some((library, key)) = library.filter(|library| library.takes_units()).zip(key) {
             let mut code = self.asm.ops.clone();
             saved::relocate(&mut code, &self.parts.relocations, origin, true, |_| 0);
             let (words, places) = (&self.unit.words, &self.places[origin.place as usize..]);
-            library.add(key, Saved::encode(self.unit.pc, words, &code, &self.parts, places));
+            library.add(key, &Saved::encode(self.unit.pc, words, &code, &self.parts, places));
         }
         self.stats.translations += 1;
         self.stats.translated_instructions += self.unit.insns.len() as u64;
@@ -403,7 +403,7 @@ impl Baseline {
         let (mode, pc) = (self.spaces[space].0, vcpu.cpu.pc);
         let Some(key) = self.key(vcpu, mode) else { return false };
         let library = self.library.as_deref().into_iter();
-        let mut records = library.flat_map(|library| library.find(&key));
+        let mut records = library.flat_map(|library| library.find_kept(&key));
         let found = records.find_map(|record| {
             let saved = Saved::decode(pc, record)?;
             let mut there = [0; unit::MAX_UNIT];
@@ -746,7 +746,7 @@ fn counter(
 ) -> u64 {
     *heat_of.entry((space, pc)).or_insert_with(|| {
         let key = Key::new(Kind::Region, mode, vcpu, pc);
-        let kept = key.zip(library).is_some_and(|(key, library)| library.has(&key));
+        let kept = key.zip(library).is_some_and(|(key, library)| library.newest(&key) != 0);
         new_counter(chunks, used, if kept { 0 } else { threshold })
     })
 }

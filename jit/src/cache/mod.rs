@@ -1,27 +1,31 @@
-//! Translations that outlive their process: what engines look up before they translate, and add what
-//! they have translated to.
+//! Translations that outlive their engine: what engines look up before they translate, and add what
+//! they have translated to. Threads have what others have compiled by it, later runs what earlier ones have.
 //!
-//! A [`Library`] is bytes to whoever keeps it: this crate neither opens files nor vouches for them. Whoever
+//! A [`Library`] that is kept is bytes to whoever keeps it: this crate neither opens files nor vouches for them. Whoever
 //! does must hand in nothing but what a library of the same build of this program, on a host of the same
 //! [`features`](host_features), has given out: the bytes hold host code. Guest code is compared before any of
 //! it is used.
 
 mod codec;
+mod shelf;
 
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, RandomState};
-use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::ops::{Deref, Range};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, MutexGuard};
 
 use axp_emu::cpu::Vcpu;
 
 use crate::code::forks;
 use crate::opt::Mode;
+use shelf::{Records, Shelf};
 
 pub(crate) use codec::{Reader, Writer};
 
 /// Bytes that a library grows to.
 pub const MOST_BYTES: usize = 64 << 20;
+/// Bytes that threads share; then all of it goes, since much may be of code that is no more.
+const MOST_SHARED: usize = 32 << 20;
 /// Translations of one address that are kept: code may be another each time.
 const VARIANTS: usize = 4;
 /// Bytes before a record's contents: its length and its key.
@@ -94,28 +98,57 @@ fn flags(mode: Mode) -> Option<u16> {
 }
 
 /// Translations of one program, shared by the engines of its threads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Library {
     bytes: Vec<u8>,
     /// Where the contents of records lie, the newest first.
     index: HashMap<Key, Vec<Range<usize>>>,
-    added: Mutex<Added>,
+    /// What was added. A forked child whose parent had locked it gets another.
+    shelf: AtomicPtr<Shelf>,
+    /// It is for later runs, so it takes what threads make as fast as they would find it: units.
+    kept: bool,
+    /// The process that made it: what forked children translate is not kept.
     forks: u64,
 }
 
-#[derive(Debug, Default)]
-struct Added {
-    records: Vec<(Key, Vec<u8>)>,
-    /// Hashes of all of them: threads translate the same code.
-    hashes: HashSet<u64>,
-    hasher: RandomState,
-    bytes: usize,
+/// A translation that was found.
+#[derive(Debug)]
+pub(crate) enum Record<'a> {
+    /// An earlier run's.
+    Kept(&'a [u8]),
+    /// This process's.
+    Shared(Arc<[u8]>),
+}
+
+impl Deref for Record<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Record::Kept(bytes) => bytes,
+            Record::Shared(bytes) => bytes,
+        }
+    }
+}
+
+impl Default for Library {
+    fn default() -> Self {
+        let shelf = AtomicPtr::new(Box::into_raw(Box::new(Shelf::new())));
+        Library { bytes: Vec::new(), index: HashMap::new(), shelf, kept: true, forks: forks() }
+    }
 }
 
 impl Library {
     /// Without translations.
     pub fn new() -> Self {
-        Library { forks: forks(), ..Library::default() }
+        Library::default()
+    }
+
+    /// For the threads of this process, and nobody after it.
+    pub fn of_threads() -> Self {
+        let mut library = Library::default();
+        library.kept = false;
+        library
     }
 
     /// What [`to_bytes`](Self::to_bytes) gave; `None` if these bytes are none such.
@@ -132,24 +165,27 @@ impl Library {
             }
             index.entry(Key::from_bytes(key.first_chunk()?)).or_default().push(start..at);
         }
-        Some(Library { bytes, index, ..Library::new() })
+        let mut library = Library::new();
+        (library.bytes, library.index) = (bytes, index);
+        Some(library)
     }
 
-    /// Whether nothing can be found in it.
+    /// Whether nothing of an earlier run is in it.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
 
     /// Everything in it, what was added last first, if anything was.
     pub fn to_bytes(&self) -> Option<Vec<u8>> {
-        let added = self.added()?;
-        if added.records.is_empty() {
+        let added = self.added();
+        if added.is_empty() {
             return None;
         }
         let mut all = Collected::default();
-        for (key, contents) in added.records.iter().rev() {
-            all.add(*key, contents);
+        for (_, key, contents) in added.all() {
+            all.add(key, &contents);
         }
+        drop(added);
         all.add_loaded(self);
         Some(all.bytes)
     }
@@ -162,37 +198,76 @@ impl Library {
         all.bytes
     }
 
-    /// Whether there is something for a key.
-    pub(crate) fn has(&self, key: &Key) -> bool {
-        self.index.contains_key(key)
-    }
-
-    /// What there is for a key.
-    pub(crate) fn find(&self, key: &Key) -> impl Iterator<Item = &[u8]> {
+    /// What an earlier run has kept for a key.
+    pub(crate) fn find_kept(&self, key: &Key) -> impl Iterator<Item = &[u8]> {
         let places = self.index.get(key).into_iter().flatten();
         places.map(|place| &self.bytes[place.clone()])
     }
 
-    /// Whether what is added now will be kept.
-    pub(crate) fn takes(&self) -> bool {
-        self.added().is_some_and(|added| added.bytes < MOST_BYTES)
+    /// What there is for a key, this process's own first.
+    pub(crate) fn find(&self, key: &Key) -> impl Iterator<Item = Record<'_>> {
+        let own: Vec<_> = self.added().of(key).iter().rev().map(|(_, r)| r.clone()).collect();
+        own.into_iter().map(Record::Shared).chain(self.find_kept(key).map(Record::Kept))
     }
 
-    /// Adds a translation.
-    pub(crate) fn add(&self, key: Key, contents: Vec<u8>) {
-        let Some(mut added) = self.added() else { return };
-        let hash = added.hasher.hash_one((key, &contents));
-        if added.bytes + contents.len() <= MOST_BYTES && added.hashes.insert(hash) {
-            added.bytes += HEAD + contents.len();
-            added.records.push((key, contents));
+    /// A number that grows when there is something new for a key: 0 if there is nothing, 1 if an earlier
+    /// run's is all.
+    pub(crate) fn newest(&self, key: &Key) -> u64 {
+        match self.added().newest(key) {
+            0 => u64::from(self.index.contains_key(key)),
+            n => n + 1,
         }
     }
 
-    /// What was added, but in a forked child, in which nobody may ever open the lock again and whose
-    /// translations are not kept.
-    fn added(&self) -> Option<MutexGuard<'_, Added>> {
-        let own = self.forks == forks();
-        own.then(|| self.added.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Whether units are to be added: a thread translates them as fast as it would find them.
+    pub(crate) fn takes_units(&self) -> bool {
+        self.kept && self.forks == forks() && self.added().bytes() < MOST_BYTES
+    }
+
+    /// Adds a translation.
+    pub(crate) fn add(&self, key: Key, contents: &[u8]) {
+        let mut added = self.added();
+        let bytes = added.bytes() + HEAD + contents.len();
+        if self.kept {
+            if bytes > MOST_BYTES {
+                return;
+            }
+        } else if bytes > MOST_SHARED {
+            added.clear();
+            if contents.len() > MOST_SHARED {
+                return;
+            }
+        }
+        added.add(key, contents);
+    }
+
+    fn added(&self) -> MutexGuard<'_, Records> {
+        loop {
+            let current = self.shelf.load(Ordering::Acquire);
+            // SAFETY: from a box that nobody frees before the library, which is borrowed, goes.
+            let shelf = unsafe { &*current };
+            if let Some(records) = shelf.lock() {
+                return records;
+            }
+            // Its parent's is left as it is.
+            let fresh = Box::into_raw(Box::new(Shelf::new()));
+            let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+            if self.shelf.compare_exchange(current, fresh, success, failure).is_err() {
+                // SAFETY: made above and seen by nobody.
+                drop(unsafe { Box::from_raw(fresh) });
+            }
+        }
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: from a box, and nobody borrows the library any more.
+        let shelf = unsafe { Box::from_raw(*self.shelf.get_mut()) };
+        if !shelf.is_own() {
+            // Freeing would have the host copy what a forked child shares with its parent.
+            std::mem::forget(shelf);
+        }
     }
 }
 
@@ -264,25 +339,25 @@ mod tests {
     }
 
     fn contents(library: &Library, pc: u64) -> Vec<&[u8]> {
-        library.find(&key(pc)).collect()
+        library.find_kept(&key(pc)).collect()
     }
 
     #[test]
     fn what_is_added_is_there_the_next_time() {
         let library = Library::new();
         assert_eq!(library.to_bytes(), None);
-        library.add(key(8), vec![1, 2, 3]);
-        library.add(key(8), vec![1, 2, 3]);
-        library.add(key(16), vec![]);
+        library.add(key(8), &[1, 2, 3]);
+        library.add(key(8), &[1, 2, 3]);
+        library.add(key(16), &[]);
         let bytes = library.to_bytes().unwrap();
         assert_eq!(bytes.len(), 2 * HEAD + 3);
         let next = Library::from_bytes(bytes).unwrap();
         assert_eq!(contents(&next, 8), [[1, 2, 3]]);
         assert_eq!(contents(&next, 16), [[]]);
-        assert!(!next.has(&key(24)) && next.to_bytes().is_none());
+        assert!(next.newest(&key(24)) == 0 && next.to_bytes().is_none());
         // Other code at the same address: both are kept, the newer one is found first, old ones go.
         for n in 0..2 * VARIANTS as u8 {
-            next.add(key(8), vec![n]);
+            next.add(key(8), &[n]);
         }
         let last = Library::from_bytes(next.to_bytes().unwrap()).unwrap();
         let newest = contents(&last, 8);
@@ -292,20 +367,111 @@ mod tests {
     }
 
     #[test]
+    fn what_one_thread_adds_another_finds() {
+        let library = Library::of_threads();
+        let found = |pc| library.find(&key(pc)).map(|r| r.to_vec()).collect::<Vec<_>>();
+        assert_eq!(library.newest(&key(8)), 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| library.add(key(8), b"one"));
+        });
+        let first = library.newest(&key(8));
+        assert!(first > 1 && found(8) == [b"one"] && found(16).is_empty());
+        library.add(key(8), b"one");
+        assert_eq!(library.newest(&key(8)), first);
+        library.add(key(8), b"two");
+        assert!(library.newest(&key(8)) > first);
+        assert_eq!(found(8), [b"two", b"one"]);
+        assert!(!library.takes_units() && Library::new().takes_units());
+    }
+
+    #[test]
+    fn what_threads_share_is_bounded() {
+        let library = Library::of_threads();
+        let most = |library: &Library| library.added().bytes();
+        // The same code again and again, each time another.
+        for n in 0..100u8 {
+            library.add(key(8), &[n; 1000]);
+            assert!(most(&library) <= VARIANTS * (HEAD + 1000));
+        }
+        let before = library.newest(&key(8));
+        for n in 0..200 {
+            library.add(key(16 + n), &vec![0; 1 << 20]);
+            assert!(most(&library) <= MOST_SHARED);
+        }
+        library.add(key(0), &vec![0; MOST_SHARED + 1]);
+        assert_eq!(library.newest(&key(0)), 0);
+        library.add(key(8), &[0; 1000]);
+        assert!(library.newest(&key(8)) > before);
+    }
+
+    #[test]
+    fn what_is_to_be_kept_stays_when_there_is_no_more_room() {
+        let library = Library::new();
+        for n in 0..200 {
+            library.add(key(n), &vec![0; 1 << 20]);
+        }
+        assert!(library.newest(&key(0)) > 1 && library.newest(&key(199)) == 0);
+        assert!(library.to_bytes().unwrap().len() <= MOST_BYTES);
+    }
+
+    #[test]
+    fn a_forked_child_has_what_there_was_unless_it_was_locked() {
+        use std::sync::atomic::AtomicBool;
+        let library = Library::of_threads();
+        library.add(key(8), b"one");
+        let in_child = |check: &dyn Fn() -> bool| {
+            // SAFETY: the child touches the library, allocates and ends at once.
+            match unsafe { libc::fork() } {
+                // SAFETY: ends the child without the test harness.
+                0 => unsafe { libc::_exit(i32::from(!check())) },
+                child => {
+                    let mut status = -1;
+                    // SAFETY: the child made above, and a place for its status.
+                    unsafe { libc::waitpid(child, &mut status, 0) };
+                    assert_eq!(status, 0);
+                }
+            }
+        };
+        let works = |pc: u64, there: bool| {
+            let found = library.newest(&key(pc)) != 0;
+            library.add(key(pc + 8), b"two");
+            found == there && library.newest(&key(pc + 8)) != 0
+        };
+        in_child(&|| works(8, true));
+        // While another thread is at work on it.
+        let (held, done) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _guard = library.added();
+                held.store(true, Ordering::Release);
+                while !done.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+            });
+            while !held.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            in_child(&|| works(8, false));
+            done.store(true, Ordering::Release);
+        });
+        assert!(works(8, true));
+    }
+
+    #[test]
     fn what_another_process_has_kept_meanwhile_stays() {
         let (mine, theirs) = (Library::new(), Library::new());
-        mine.add(key(8), vec![1]);
-        theirs.add(key(16), vec![2]);
+        mine.add(key(8), &[1]);
+        theirs.add(key(16), &[2]);
         let theirs = Library::from_bytes(theirs.to_bytes().unwrap()).unwrap();
         let mine = Library::from_bytes(mine.to_bytes().unwrap()).unwrap();
         let both = Library::from_bytes(mine.joined(&theirs)).unwrap();
-        assert!(both.has(&key(8)) && both.has(&key(16)));
+        assert!(both.newest(&key(8)) == 1 && both.newest(&key(16)) == 1);
     }
 
     #[test]
     fn bytes_that_are_no_library_are_refused() {
         let library = Library::new();
-        library.add(key(8), vec![7; 100]);
+        library.add(key(8), &[7; 100]);
         let bytes = library.to_bytes().unwrap();
         for len in 1..bytes.len() {
             assert!(Library::from_bytes(bytes[..len].to_vec()).is_none(), "{len} bytes");

@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 use std::thread;
@@ -37,8 +37,8 @@ struct Order {
 pub struct Done {
     /// What was to be compiled.
     pub job: Job,
-    /// What became of it.
-    pub result: Result<Output, CompileError>,
+    /// What became of it; `None` if another thread has had the same compiled meanwhile.
+    pub result: Option<Result<Output, CompileError>>,
     /// How long that took.
     pub elapsed: Duration,
 }
@@ -105,6 +105,17 @@ static CURRENT: AtomicPtr<Mutex<Weak<Service>>> = AtomicPtr::new(ptr::null_mut()
 /// The compiling thread is doing its first job.
 static WARMING: AtomicBool = AtomicBool::new(false);
 
+/// Jobs that were ordered and are not done.
+static UNDONE: AtomicUsize = AtomicUsize::new(0);
+
+/// Waits until the compiling thread has done what it was asked for, but no longer than `most`.
+pub fn wait_until_done(most: Duration) {
+    let start = Instant::now();
+    while UNDONE.load(Ordering::Acquire) != 0 && start.elapsed() < most {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Before a fork: what the compiler sets up once in a process must not be left half done in the child,
 /// which has no thread that would finish it.
 extern "C" fn before_fork() {
@@ -115,6 +126,7 @@ extern "C" fn before_fork() {
 
 extern "C" fn in_child() {
     CURRENT.store(ptr::null_mut(), Ordering::Relaxed);
+    UNDONE.store(0, Ordering::Relaxed);
 }
 
 impl Service {
@@ -149,6 +161,7 @@ impl Service {
 
     /// Has a job done; what comes of it arrives in `inbox`.
     pub fn order(&self, job: Job, inbox: &Arc<Inbox>) {
+        UNDONE.fetch_add(1, Ordering::Relaxed);
         // The thread ends after all senders only.
         let _ = self.orders.send(Order { job, inbox: inbox.clone() });
     }
@@ -171,11 +184,26 @@ fn start(orders: Receiver<Order>) -> Result<(), NoThread> {
     started.map(drop).map_err(|error| NoThread(error.to_string()))
 }
 
+/// A job that is counted as undone until this goes.
+struct Undone;
+
+impl Drop for Undone {
+    fn drop(&mut self) {
+        UNDONE.fetch_sub(1, Ordering::Release);
+    }
+}
+
 fn serve(orders: Receiver<Order>) {
     let mut compiler = None;
     for Order { job, inbox } in orders {
+        // Also where it leaves early.
+        let _done = Undone;
         if Arc::strong_count(&inbox) == 1 {
             continue; // Its engine has ended.
+        }
+        if job.is_there() {
+            inbox.put(Done { job, result: None, elapsed: Duration::ZERO });
+            continue;
         }
         let start = Instant::now();
         let result = match &mut compiler {
@@ -190,7 +218,10 @@ fn serve(orders: Receiver<Order>) {
         if matches!(result, Err(CompileError::Panic)) {
             compiler = None;
         }
-        inbox.put(Done { job, result, elapsed: start.elapsed() });
+        if let Ok(output) = &result {
+            job.share(output);
+        }
+        inbox.put(Done { job, result: Some(result), elapsed: start.elapsed() });
     }
 }
 

@@ -4,6 +4,7 @@
 //! is placed in the arena by the thread that runs the guest.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use axp_emu::isa::{CpuModel, Insn, Kind, Opcode};
 use cranelift_codegen::control::ControlPlane;
@@ -17,9 +18,11 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use super::emit::{self, Mode, Translator};
 use super::keep::keep_alive;
 use super::merged::Merged;
+use super::saved::{Saved, Shape, Words};
 use super::symbols::{HostFn, Relocation, Symbols};
 use super::{pairs, products};
 use crate::analysis::Facts;
+use crate::cache::{Key, Library};
 use crate::code::ArenaError;
 use crate::fpu::Site;
 use crate::region::Region;
@@ -60,6 +63,35 @@ pub struct Job {
     pub mode: Mode,
     /// What AMASK and IMPLVER answer.
     pub model: CpuModel,
+    /// Who else may use what comes of it.
+    pub(crate) shared: Option<Shared>,
+}
+
+/// Where a translation can be had by other threads and runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
+    /// The library.
+    pub library: Arc<Library>,
+    /// What it is looked up by.
+    pub key: Key,
+    /// The guest's code.
+    pub words: Words,
+    /// The newest of the library's records for the key that is known not to fit.
+    pub tried: u64,
+}
+
+impl Job {
+    /// Whether somebody has had the same compiled since it was asked for.
+    pub fn is_there(&self) -> bool {
+        self.shared.as_ref().is_some_and(|s| s.library.newest(&s.key) > s.tried)
+    }
+
+    /// Lets others have what came of it.
+    pub fn share(&self, output: &Output) {
+        if let Some(Shared { library, key, words, .. }) = &self.shared {
+            library.add(*key, &Saved::encode(words, &Shape::of(&self.region), output));
+        }
+    }
 }
 
 /// Host code that has not been placed yet.

@@ -53,6 +53,7 @@ use crate::profile::Translating;
 use crate::runtime::Runtime;
 use crate::seen::Seen;
 
+pub use background::wait_until_done;
 pub use compile::{CompileError, Compiler, REGION_LIMIT};
 pub use emit::Mode;
 pub(crate) use regions::{Answer, Regions, Wish};

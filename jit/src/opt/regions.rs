@@ -1,7 +1,7 @@
 //! The store of regions: has them compiled, at once or on the compiling thread, places their code, finds
 //! and drops it. [`Opt`](super::Opt) and [`Auto`](crate::auto::Auto) own one each.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -13,14 +13,14 @@ use axp_emu::isa::Insn;
 use axp_emu::mem::{Access, FaultKind, MemFault, WINDOW_SIZE};
 
 use super::background::{Done, Inbox, Service};
-use super::compile::{CompileError, Compiler, Job, Output, REGION_LIMIT};
+use super::compile::{CompileError, Compiler, Job, Output, REGION_LIMIT, Shared};
 use super::cover::Cover;
 use super::emit::Mode;
 use super::merged::Merged;
 use super::saved::{self, Saved, Shape};
 use super::symbols::{Relocation, Symbol};
 use crate::abi::word;
-use crate::cache::{Key, Kind, Library};
+use crate::cache::{Key, Kind, Library, Record};
 use crate::code::{Arena, CodeTable, forks};
 use crate::fpu::FpSites;
 use crate::profile::{self, Translating};
@@ -57,8 +57,8 @@ struct Space {
     refused: HashSet<u64>,
     /// Entries that the compiling thread is at work on.
     pending: HashSet<u64>,
-    /// Entries whose kept regions are of other code.
-    misfits: HashSet<u64>,
+    /// Entries for which the library has regions of other code, with the newest that is known.
+    misfits: HashMap<u64, u64>,
 }
 
 /// What became of the wish for a region.
@@ -96,7 +96,7 @@ pub struct Regions {
     all: Vec<Compiled>,
     /// Which floating-point instructions the code does, at a place that stays.
     fp_sites: Box<FpSites>,
-    /// What earlier runs have compiled.
+    /// What earlier runs and other threads have compiled.
     library: Option<Arc<Library>>,
     service: Option<Arc<Service>>,
     inbox: Arc<Inbox>,
@@ -197,7 +197,7 @@ impl Regions {
             return at;
         }
         let (table, cover) = (Box::default(), Cover::default());
-        let (refused, pending, misfits) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let (refused, pending, misfits) = (HashSet::new(), HashSet::new(), HashMap::new());
         self.spaces.push(Space { mode, table, cover, refused, pending, misfits });
         self.spaces.len() - 1
     }
@@ -269,10 +269,20 @@ impl Regions {
             return Ok(Answer::Never);
         }
         let ranges = region.ranges();
-        let hashed =
-            ranges.iter().map(|&(s, e)| (s, e, hash_code(vcpu, mode.space, s, e))).collect();
+        let shared = self.library.as_ref().and_then(|library| {
+            let key = Key::new(Kind::Region, mode, vcpu, pc)?;
+            let tried = library.newest(&key);
+            let words = saved::words_of(vcpu, &region)?;
+            Some(Shared { library: library.clone(), key, words, tried })
+        });
+        let hashed = match &shared {
+            Some(shared) => hashes(&shared.words),
+            None => {
+                ranges.iter().map(|&(s, e)| (s, e, hash_code(vcpu, mode.space, s, e))).collect()
+            }
+        };
         let (model, generation) = (vcpu.model, self.generation);
-        let mut job = Job { region, ranges: hashed, generation, mode, model };
+        let mut job = Job { region, ranges: hashed, generation, mode, model, shared };
         // From now on: other entries of the same code are not to be compiled meanwhile.
         let covered = Cover::of(&job.region);
         self.spaces[space].cover.add(&covered);
@@ -280,7 +290,10 @@ impl Regions {
             self.spaces[space].pending.insert(pc);
             return Ok(Answer::Later);
         }
-        let placed = self.compile(&job).and_then(|output| self.finish(vcpu, job, output));
+        let placed = self.compile(&job).and_then(|output| {
+            job.share(&output);
+            self.finish(job, output)
+        });
         if placed.is_err() {
             self.spaces[space].cover.remove(&covered);
         }
@@ -293,8 +306,8 @@ impl Regions {
             self.service = Service::get().inspect_err(|error| tracing::debug!("{error}")).ok();
         }
         let Some(service) = &self.service else { return false };
-        let empty =
-            Job { region: region::Region { blocks: Vec::new() }, ranges: Vec::new(), ..*job };
+        let region = region::Region { blocks: Vec::new() };
+        let empty = Job { region, ranges: Vec::new(), shared: None, ..*job };
         service.order(std::mem::replace(job, empty), &self.inbox);
         self.ordered += 1;
         true
@@ -310,16 +323,26 @@ impl Regions {
 
     /// Whether [`load`](Self::load) may find a region.
     pub fn is_kept(&mut self, vcpu: &Vcpu, mode: Mode, pc: u64) -> bool {
-        let Some(library) = &self.library else { return false };
-        let key = Key::new(Kind::Region, mode, vcpu, pc);
-        let there = key.is_some_and(|key| library.has(&key));
-        there && {
+        let newest = self.newest(vcpu, mode, pc);
+        newest != 0 && {
             let space = self.space(mode);
-            !self.spaces[space].misfits.contains(&pc)
+            self.spaces[space].misfits.get(&pc).is_none_or(|&known| known < newest)
         }
     }
 
-    /// The region at `pc` that an earlier run has compiled from the same code.
+    /// Whether somebody in this process has found the code at `pc` hot.
+    pub fn was_hot(&self, vcpu: &Vcpu, mode: Mode, pc: u64) -> bool {
+        self.newest(vcpu, mode, pc) > 1
+    }
+
+    /// As [`Library::newest`].
+    fn newest(&self, vcpu: &Vcpu, mode: Mode, pc: u64) -> u64 {
+        let key = Key::new(Kind::Region, mode, vcpu, pc);
+        let library = self.library.as_ref().zip(key);
+        library.map_or(0, |(library, key)| library.newest(&key))
+    }
+
+    /// The region at `pc` that an earlier run or another thread has compiled from the same code.
     pub fn load(&mut self, vcpu: &Vcpu, mode: Mode, pc: u64) -> Option<*const u8> {
         if !self.is_kept(vcpu, mode, pc) {
             return None;
@@ -327,41 +350,37 @@ impl Regions {
         let start = Instant::now();
         let library = self.library.clone()?;
         let key = Key::new(Kind::Region, mode, vcpu, pc)?;
-        let mut found = library.find(&key).filter_map(|record| Saved::decode(record, mode));
-        let code = match found.find(|saved| saved.shape.entry == pc && saved.fits(vcpu)) {
-            Some(Saved { words, shape, output }) => {
-                let ranges = words.iter().map(|(s, w)| (*s, s + 4 * w.len() as u64, hash(w)));
-                let len = shape.len();
-                let covered = shape.covered();
-                let code = self.install(mode, ranges.collect(), shape, output);
-                if code.is_ok() {
-                    self.stats.kept += 1;
-                    self.stats.kept_instructions += len;
-                    let space = self.space(mode);
-                    self.spaces[space].cover.add(&covered);
-                }
-                code.ok()
-            }
-            None => None,
-        };
+        // Before they are looked at: what is added meanwhile is looked at the next time.
+        let newest = library.newest(&key);
+        let found = library.find(&key).find_map(|record| {
+            let saved = Saved::fitting(&record, mode, vcpu)?;
+            (saved.shape.entry == pc).then_some((saved, matches!(record, Record::Shared(_))))
+        });
+        let code = found.and_then(|(Saved { words, shape, output }, shared)| {
+            let (len, covered) = (shape.len(), shape.covered());
+            let code = self.install(mode, hashes(&words), shape, output).ok()?;
+            let stats = &mut self.stats;
+            let (regions, instructions) = match shared {
+                true => (&mut stats.shared, &mut stats.shared_instructions),
+                false => (&mut stats.kept, &mut stats.kept_instructions),
+            };
+            (*regions, *instructions) = (*regions + 1, *instructions + len);
+            let space = self.space(mode);
+            self.spaces[space].cover.add(&covered);
+            Some(code)
+        });
         if code.is_none() {
             let space = self.space(mode);
-            self.spaces[space].misfits.insert(pc);
+            self.spaces[space].misfits.insert(pc, newest);
         }
         self.stats.translate += start.elapsed();
         code
     }
 
-    /// Places what was compiled and keeps it for later runs.
-    fn finish(&mut self, vcpu: &Vcpu, job: Job, output: Output) -> Result<*const u8, CompileError> {
+    /// Places what was compiled.
+    fn finish(&mut self, job: Job, output: Output) -> Result<*const u8, CompileError> {
         let Job { region, ranges, mode, .. } = job;
         let shape = Shape::of(&region);
-        if let Some(library) = self.library.as_ref().filter(|library| library.takes())
-            && let Some(key) = Key::new(Kind::Region, mode, vcpu, shape.entry)
-            && let Some(words) = saved::words_of(vcpu, &region)
-        {
-            library.add(key, Saved::encode(&words, &shape, &output));
-        }
         self.stats.translations += 1;
         self.stats.translated_instructions += shape.len();
         self.stats.code_bytes += output.bytes.len() as u64;
@@ -433,8 +452,13 @@ impl Regions {
             let covered = Cover::of(&job.region);
             let code = match result {
                 _ if !job.ranges.iter().all(|r| is_same(vcpu, mode.space, r)) => None,
-                Ok(output) => self.finish(vcpu, job, output).map_err(|_| self.clear()).ok(),
-                Err(error) => {
+                None => {
+                    self.spaces[space].cover.remove(&covered);
+                    installed.push((mode, entry, self.load(vcpu, mode, entry)));
+                    continue;
+                }
+                Some(Ok(output)) => self.finish(job, output).map_err(|_| self.clear()).ok(),
+                Some(Err(error)) => {
                     self.refuse(mode, entry, &error);
                     None
                 }
@@ -581,6 +605,14 @@ fn hash_code(vcpu: &Vcpu, space: u32, start: u64, end: u64) -> u64 {
     let mut words = vec![0; (end - start) as usize / 4];
     let done = vcpu.mem.code_in(space, start, &mut words);
     hash(&words[..done])
+}
+
+/// The ranges of code that was fetched, as a region's.
+fn hashes(words: &saved::Words) -> Vec<(u64, u64, u64)> {
+    words
+        .iter()
+        .map(|(start, words)| (*start, start + 4 * words.len() as u64, hash(words)))
+        .collect()
 }
 
 /// FNV-1a over guest code.

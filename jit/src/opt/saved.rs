@@ -147,11 +147,20 @@ impl Saved {
         w.finish()
     }
 
-    /// What a record holds.
-    pub fn decode(record: &[u8], mode: Mode) -> Option<Saved> {
+    /// What a record holds, if the guest has the code that it was made from.
+    pub fn fitting(record: &[u8], mode: Mode, vcpu: &Vcpu) -> Option<Saved> {
+        Saved::decode(record, mode, |words| fits(words, vcpu))
+    }
+
+    /// What a record holds, if its words are right.
+    fn decode(record: &[u8], mode: Mode, right: impl Fn(&Words) -> bool) -> Option<Saved> {
         let mut r = Reader(record);
         let entry = r.number()?;
         let words = r.list(|r| Some((r.distance(entry)?, r.words()?)))?;
+        // Before the rest is read, which is much more.
+        if !right(&words) {
+            return None;
+        }
         let mut last = entry;
         let blocks = r.list(|r| {
             let start = r.distance(last)?;
@@ -205,16 +214,16 @@ impl Saved {
         let output = Output { bytes, relocations, align, anchor, pcs, merged, fp_sites, kept };
         Some(Saved { words, shape: Shape { entry, blocks, calls }, output })
     }
+}
 
-    /// Whether the guest has the code that the region was made from.
-    pub fn fits(&self, vcpu: &Vcpu) -> bool {
-        let mut there = Vec::new();
-        self.words.iter().all(|(start, words)| {
-            there.clear();
-            there.resize(words.len(), 0);
-            regions::fetch(vcpu, *start, &mut there) == words.len() && there == *words
-        })
-    }
+/// Whether the guest has these words.
+fn fits(words: &Words, vcpu: &Vcpu) -> bool {
+    let mut there = Vec::new();
+    words.iter().all(|(start, words)| {
+        there.clear();
+        there.resize(words.len(), 0);
+        regions::fetch(vcpu, *start, &mut there) == words.len() && there == *words
+    })
 }
 
 fn encode_symbol(w: &mut Writer, entry: u64, symbol: Symbol) {
@@ -314,11 +323,12 @@ mod tests {
         let (words, shape, output) = sample();
         let record = Saved::encode(&words, &shape, &output);
         let mode = Mode { unmasked: true, ..Mode::default() };
-        let saved = Saved::decode(&record, mode).expect("the record of a region");
+        let saved = Saved::decode(&record, mode, |_| true).expect("the record of a region");
         assert_eq!((&saved.words, &saved.shape), (&words, &shape));
         assert_eq!(format!("{:?}", saved.output), format!("{output:?}"));
-        let masked = Saved::decode(&record, Mode::default()).expect("the same");
+        let masked = Saved::decode(&record, Mode::default(), |_| true).expect("the same");
         assert!(masked.output.fp_sites.is_empty());
+        assert!(Saved::decode(&record, mode, |there| *there != words).is_none());
     }
 
     #[test]
@@ -326,9 +336,12 @@ mod tests {
         let (words, shape, output) = sample();
         let mut record = Saved::encode(&words, &shape, &output);
         for len in 0..record.len() {
-            assert!(Saved::decode(&record[..len], Mode::default()).is_none(), "{len} bytes");
+            assert!(
+                Saved::decode(&record[..len], Mode::default(), |_| true).is_none(),
+                "{len} bytes"
+            );
         }
         record.push(0);
-        assert!(Saved::decode(&record, Mode::default()).is_none());
+        assert!(Saved::decode(&record, Mode::default(), |_| true).is_none());
     }
 }

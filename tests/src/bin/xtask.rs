@@ -48,7 +48,7 @@ enum Chore {
     },
     /// Build a Linux kernel and the initial RAM disks of the tests, busybox among them, into target/kernel.
     Kernel {
-        /// Which one: minimal, generic or smp.
+        /// Which one: minimal, generic, smp or devices.
         #[arg(default_value = "minimal")]
         kernel: String,
         /// The source: an archive or a folder, which is completed [default: Debian's linux-source-6.1].

@@ -183,7 +183,7 @@ fn a_thousand_targets_of_one_jump() {
             vcpu.cpu.r[2] = count;
             vcpu.cpu.r[27] = body;
             assert_eq!(engine.run(&mut vcpu, Limit::None), END);
-            assert_eq!(vcpu.cpu.r[1], (0..count).map(|i| i % 251).sum());
+            assert_eq!(vcpu.cpu.r[1], (0..count).map(|i| i % 251).sum::<u64>());
         }
     }
 }

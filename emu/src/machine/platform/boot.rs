@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use super::pci::MAX_FUNCTIONS;
 use super::secondary::{Left, Secondaries};
-use super::{Clipper, hwrpb};
+use super::{Clipper, Disk, Network, hwrpb};
 use crate::cpu::Vcpu;
 use crate::engine::{Engine, Outcome};
 use crate::isa::CpuModel;
@@ -39,6 +40,10 @@ pub struct Settings<'a> {
     pub command_line: &'a str,
     /// Where the console's output goes.
     pub console: Console,
+    /// Disks, in order.
+    pub disks: Vec<Disk>,
+    /// A network.
+    pub network: Option<Network>,
 }
 
 /// Why a kernel cannot be started.
@@ -75,6 +80,9 @@ pub enum KernelError {
     /// The command line is too long.
     #[error("the command line has {0} characters; the kernel takes 255")]
     CommandLine(usize),
+    /// More disks, and a network, than have room.
+    #[error("{0} devices; the machine has room for 8")]
+    Devices(usize),
 }
 
 /// A machine with a kernel in it.
@@ -97,9 +105,14 @@ impl Guest {
         if memory < LEAST {
             return Err(KernelError::Small(memory));
         }
+        let devices = settings.disks.len() + usize::from(settings.network.is_some());
+        if devices > MAX_FUNCTIONS {
+            return Err(KernelError::Devices(devices));
+        }
         let platform = Arc::new(Clipper::new(settings.console, settings.processors));
         let mut physical = Physical::new(memory).map_err(|e| KernelError::Memory(e.to_string()))?;
         platform.attach(&mut physical);
+        platform.plug(&physical, settings.disks, settings.network);
         let end = load(&physical, kernel)?;
         let parameters = (kernel.entry & KSEG_MASK).wrapping_sub(PARAMETERS);
         let initrd = place_initrd(&physical, end, settings.initrd)?;
@@ -155,6 +168,7 @@ impl Guest {
             }
             let _stop = Stop(&platform);
             scope.spawn(|| platform.run_clock());
+            scope.spawn(|| platform.run_network());
             for whami in 1..platform.processors() as u64 {
                 let others = &others;
                 scope.spawn(move || others.run(whami));

@@ -13,6 +13,7 @@
 //! Hose 1 lies 0x2_0000_0000 behind, and has nothing on it.
 
 use super::chips::Chip;
+use super::pci::Bus;
 use super::{Clipper, State, lock};
 use crate::mem::Device;
 
@@ -26,13 +27,18 @@ enum Register {
     Chip(Chip, u64),
     Acknowledge,
     Port(u64),
-    Config,
+    /// PCI memory and configuration of hose 0.
+    Memory(u64),
+    Config(u64),
+    /// Configuration of hose 1.
+    NoConfig,
     Nothing,
 }
 
 fn decode(offset: u64) -> Register {
     let (hose, low) = (offset >> 33, offset & 0x1_ffff_ffff);
     match low {
+        0..0x1_0000_0000 if hose == 0 => Register::Memory(low),
         0x1_8000_0000..0x1_9000_0000 if hose < 2 => {
             Register::Chip(Chip::P(hose as u8), low & 0xfff)
         }
@@ -40,7 +46,8 @@ fn decode(offset: u64) -> Register {
         0x1_b000_0000..0x1_c000_0000 if hose == 0 => Register::Chip(Chip::D, low & 0xfff),
         0x1_f800_0000..0x1_fc00_0000 if hose == 0 => Register::Acknowledge,
         0x1_fc00_0000..0x1_fe00_0000 if hose == 0 => Register::Port(low & 0x1ff_ffff),
-        0x1_fe00_0000..0x1_ff00_0000 if hose < 2 => Register::Config,
+        0x1_fe00_0000..0x1_ff00_0000 if hose == 0 => Register::Config(low & 0xff_ffff),
+        0x1_fe00_0000..0x1_ff00_0000 if hose == 1 => Register::NoConfig,
         _ => Register::Nothing,
     }
 }
@@ -94,10 +101,78 @@ impl State {
     }
 }
 
+/// An access of up to eight bytes as those of up to four that PCI has: offset, size, and the shift of
+/// its part.
+fn parts(offset: u64, size: u64) -> impl Iterator<Item = (u64, u64, u64)> {
+    (0..size.div_ceil(4)).map(move |i| (offset + 4 * i, size.min(4), 32 * i))
+}
+
+impl Clipper {
+    /// Reads configuration space; where no device is, the master abort gives ones.
+    fn read_config(&self, offset: u64, size: u64) -> u64 {
+        let Some((function, at)) = self.pci.get().and_then(|bus| bus.config(offset)) else {
+            return u64::MAX;
+        };
+        let read = |f: &mut super::pci::Function| {
+            parts(0, size)
+                .map(|(i, n, shift)| {
+                    let part = at + i as usize;
+                    if part < 256 { Bus::read_config(f, part, n) << shift } else { 0 }
+                })
+                .sum()
+        };
+        self.with_function(function, read).unwrap_or(u64::MAX)
+    }
+
+    fn write_config(&self, offset: u64, size: u64, value: u64) {
+        let Some((function, at)) = self.pci.get().and_then(|bus| bus.config(offset)) else {
+            return;
+        };
+        self.with_function(function, |f| {
+            for (i, n, shift) in parts(0, size) {
+                let part = at + i as usize;
+                if part < 256 {
+                    Bus::write_config(f, part, n, value >> shift);
+                }
+            }
+        });
+    }
+
+    /// Reads PCI memory; `None` where nothing is.
+    fn read_memory(&self, address: u64, size: u64) -> Option<u64> {
+        let (function, offset) = self.pci.get()?.memory(address)?;
+        self.with_function(function, |f| {
+            parts(offset, size).map(|(at, n, shift)| f.device.read(at, n) << shift).sum()
+        })
+    }
+
+    fn write_memory(&self, address: u64, size: u64, value: u64) -> Option<()> {
+        let (function, offset) = self.pci.get()?.memory(address)?;
+        self.with_function(function, |f| {
+            for (at, n, shift) in parts(offset, size) {
+                let mask = u64::MAX >> (64 - 8 * n);
+                f.device.write(at, n, value >> shift & mask);
+            }
+        })
+    }
+}
+
 impl Device for Clipper {
     fn read(&self, offset: u64, size: u64) -> u64 {
+        let register = decode(offset);
+        // Before the lock of the state, which functions take while they have their own.
+        match register {
+            Register::Config(at) => return self.read_config(at, size),
+            Register::Memory(at) => {
+                return self.read_memory(at, size).unwrap_or_else(|| {
+                    lock(&self.state).count_unknown(offset);
+                    u64::MAX
+                });
+            }
+            _ => {}
+        }
         let mut state = lock(&self.state);
-        match decode(offset) {
+        match register {
             Register::Chip(chip, at) => state.chips.read(chip, at, 0),
             Register::Acknowledge => {
                 let vector = state.acknowledge(0);
@@ -120,9 +195,8 @@ impl Device for Clipper {
                 self.settle(&mut state);
                 value
             }
-            // No device is there: the master abort of a configuration read gives ones.
-            Register::Config => u64::MAX,
-            Register::Nothing => {
+            Register::NoConfig => u64::MAX,
+            Register::Nothing | Register::Memory(_) | Register::Config(_) => {
                 state.count_unknown(offset);
                 u64::MAX
             }
@@ -130,8 +204,19 @@ impl Device for Clipper {
     }
 
     fn write(&self, offset: u64, size: u64, value: u64) {
+        let register = decode(offset);
+        match register {
+            Register::Config(at) => return self.write_config(at, size, value),
+            Register::Memory(at) => {
+                if self.write_memory(at, size, value).is_none() {
+                    lock(&self.state).count_unknown(offset);
+                }
+                return;
+            }
+            _ => {}
+        }
         let mut state = lock(&self.state);
-        match decode(offset) {
+        match register {
             Register::Chip(chip, at) => {
                 state.chips.write(chip, at, value);
                 self.settle(&mut state);
@@ -148,8 +233,10 @@ impl Device for Clipper {
                 }
                 self.settle(&mut state);
             }
-            Register::Acknowledge | Register::Config => {}
-            Register::Nothing => state.count_unknown(offset),
+            Register::Acknowledge | Register::NoConfig => {}
+            Register::Nothing | Register::Memory(_) | Register::Config(_) => {
+                state.count_unknown(offset)
+            }
         }
     }
 }

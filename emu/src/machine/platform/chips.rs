@@ -1,9 +1,11 @@
-//! The chipset's registers: the Cchip, which routes interrupts, and two Pchips, whose windows for
-//! DMA are stored and nothing else (21272 chipset, the Tsunami's manual).
+//! The chipset's registers: the Cchip, which routes interrupts, and two Pchips, of which the first one's
+//! windows are in use (21272 chipset, the Tsunami's manual).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::MAX_PROCESSORS;
+use super::windows::Windows;
 
 /// Cchip registers by offset.
 mod cchip {
@@ -34,6 +36,7 @@ pub(super) enum Chip {
 #[derive(Debug, Default)]
 pub(super) struct Chips {
     stored: BTreeMap<(Chip, u64), u64>,
+    windows: Arc<Windows>,
     requests: u64,
     masks: [u64; MAX_PROCESSORS],
 }
@@ -44,6 +47,11 @@ fn processor(offset: u64, first: u64) -> Option<usize> {
 }
 
 impl Chips {
+    /// The windows of hose 0.
+    pub(super) fn windows(&self) -> Arc<Windows> {
+        self.windows.clone()
+    }
+
     /// Level of the ISA bridge's request.
     pub(super) fn set_isa(&mut self, on: bool) {
         self.set_requests(ISA, on);
@@ -90,6 +98,9 @@ impl Chips {
             {
                 return;
             }
+        }
+        if chip == Chip::P(0) {
+            self.windows.write(offset & 0xfc0, value);
         }
         // As many registers as a chip decodes.
         self.stored.insert((chip, offset & 0xfc0), value);

@@ -8,6 +8,8 @@
 //!
 //! * `bus`: addresses to registers; `chips`: Cchip and Pchip
 //! * `pic`, `pit`, `rtc`, `uart`: ISA devices
+//! * `pci`: configuration space and the card in it; `windows`: its way to memory; `transport`: virtio over
+//!   PCI; `disk`: virtio-blk; `net`: virtio-net and what is behind it
 //! * `hwrpb`, `boot`: memory at the start; `secondary`: processors beside the first; `console`:
 //!   callbacks of the kernel
 
@@ -15,18 +17,28 @@ mod boot;
 mod bus;
 mod chips;
 mod console;
+mod disk;
 mod hwrpb;
+mod net;
+mod pci;
 mod pic;
 mod pit;
 mod rtc;
 mod secondary;
+mod transport;
 mod uart;
+mod windows;
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use boot::{Guest, KernelError, Settings};
+pub use disk::{Disk, DiskError};
+pub use net::{NetError, Network};
 
 use super::Console;
 use crate::mem::{Doorbell, Physical};
@@ -83,6 +95,8 @@ struct State {
     rtc: rtc::Rtc,
     uart: uart::Uart,
     chips: chips::Chips,
+    /// Interrupts of functions on PCI, a bit for each.
+    wanted: u8,
     /// Clock ticks that each processor has not been interrupted for yet.
     owed: [u64; MAX_PROCESSORS],
     /// Sleeps in a row that each processor has been woken from by nothing but a tick.
@@ -106,6 +120,17 @@ impl State {
         self.chips.set_isa(self.pic.requests());
     }
 
+    /// Sets the request lines of so many functions on PCI, some of which share one.
+    fn route(&mut self, functions: usize) {
+        let lines = |wanted: u8| {
+            let functions = (0..functions).filter(|&i| wanted >> i & 1 != 0);
+            functions.fold(0, |lines, i| lines | pci::request_lines(i))
+        };
+        let on = lines(self.wanted);
+        self.chips.set_requests(lines(u8::MAX) & !on, false);
+        self.chips.set_requests(on, true);
+    }
+
     /// Whether there is something for a processor, at whatever level.
     fn pending(&self, processor: usize) -> bool {
         self.owed[processor] != 0 || self.chips.device(processor).is_some()
@@ -116,6 +141,11 @@ impl State {
 #[derive(Debug)]
 pub struct Clipper {
     lines: Vec<Line>,
+    /// Its functions' locks are taken before that of `state`.
+    pci: OnceLock<pci::Bus>,
+    /// The network until its thread takes it, with its function; and its wire.
+    network: Mutex<Option<(Network, usize)>>,
+    wire: OnceLock<Arc<net::Wire>>,
     state: Mutex<State>,
     /// Told when there may be something to do for a thread that sleeps.
     changed: Condvar,
@@ -150,6 +180,9 @@ impl Clipper {
         let lines = (0..processors.clamp(1, MAX_PROCESSORS)).map(|_| Line::default()).collect();
         Clipper {
             lines,
+            pci: OnceLock::new(),
+            network: Mutex::default(),
+            wire: OnceLock::new(),
             state: Mutex::new(State { running: 1, ..State::default() }),
             changed: Condvar::new(),
             clock: Condvar::new(),
@@ -168,6 +201,43 @@ impl Clipper {
     /// Places its registers in a machine's physical address space.
     pub fn attach(self: &Arc<Self>, physical: &mut Physical) {
         physical.place(bus::IO, bus::IO_SIZE, self.clone());
+    }
+
+    /// Puts devices on PCI, once.
+    fn plug(&self, physical: &Physical, disks: Vec<Disk>, network: Option<Network>) {
+        let windows = lock(&self.state).chips.windows();
+        let dma = windows::Dma::new(physical.ram(), windows);
+        let index = disks.len();
+        let card =
+            network.as_ref().map(|network| Box::new(network.card()) as Box<dyn transport::Kind>);
+        if let Some(network) = network {
+            let _ = self.wire.set(network.wire());
+            *lock(&self.network) = Some((network, index));
+        }
+        let devices = disks.into_iter().map(|disk| Box::new(disk) as Box<dyn transport::Kind>);
+        let devices = devices.chain(card);
+        let devices = devices.map(|kind| transport::Transport::new(kind, dma.clone()));
+        // A second call would find the card in place.
+        let _ = self.pci.set(pci::Bus::new(devices.collect()));
+    }
+
+    /// Works with a function on PCI, and passes its interrupt on.
+    fn with_function<T>(
+        &self,
+        index: usize,
+        work: impl FnOnce(&mut pci::Function) -> T,
+    ) -> Option<T> {
+        let bus = self.pci.get()?;
+        let result = bus.with(index, work, |level| {
+            let mut state = lock(&self.state);
+            let bit = 1 << index;
+            if (state.wanted & bit != 0) != level {
+                state.wanted ^= bit;
+                state.route(bus.len());
+                self.settle(&mut state);
+            }
+        });
+        Some(result)
     }
 
     /// Number of processors, started or not.
@@ -385,6 +455,20 @@ impl Clipper {
         }
     }
 
+    /// Moves the network's frames, if there is one, until [`stop`](Self::stop): what a thread beside the
+    /// processors does.
+    pub(super) fn run_network(&self) {
+        let network = lock(&self.network).take();
+        if let Some((network, index)) = network {
+            network.run(self, index);
+        }
+    }
+
+    /// Whether [`stop`](Self::stop) was called.
+    fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
     /// Ends [`run_clock`](Self::run_clock) and wakes whoever sleeps.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
@@ -395,6 +479,9 @@ impl Clipper {
         let _state = lock(&self.state);
         self.changed.notify_all();
         self.clock.notify_all();
+        if let Some(wire) = self.wire.get() {
+            wire.ring();
+        }
     }
 
     /// Has the machine end with a status, at its next look around.
