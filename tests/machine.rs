@@ -768,6 +768,50 @@ fn accesses_of_a_block_may_lie_in_two_pages() {
     }
 }
 
+/// Accesses of several blocks at distances from one address, which moves over a page's end.
+#[test]
+fn accesses_of_several_blocks_may_lie_in_two_pages() {
+    const FIRST: u64 = 0x20_0000;
+    const SECOND: u64 = FIRST + PAGE;
+    const START: u64 = SECOND - 8 * 280;
+    let program = format!(
+        "li r16, {START}
+         li r12, 300
+        again:
+         ldq r1, 0(r16)
+         blbs r12, odd
+         addq r17, 1, r17
+        odd:
+         stq r12, 24(r16)
+         blbc r12, even
+         ldl r2, 24(r16)
+         addq r17, r2, r17
+        even:
+         ldq r3, 16(r16)
+         addq r1, r3, r1
+         addq r17, r1, r17
+         lda r16, 8(r16)
+         subq r12, 1, r12
+         bgt r12, again
+         out r17
+         pal halt"
+    );
+    let rig = |second: u64| {
+        Rig::new(0, &program)
+            .pte(FIRST, Rig::entry(DATA + PAGE, pte::V | ALL_RIGHTS))
+            .pte(SECOND, Rig::entry(DATA, second))
+    };
+    // What was stored three rounds ago, and one; the count where it is odd, 1 where it is not.
+    let ago = |n: u64, back: u64| if n + back <= 300 { n + back } else { 0 };
+    let sum: u64 = (1..=300).map(|n| ago(n, 3) + ago(n, 1) + if n % 2 == 1 { n } else { 1 }).sum();
+    assert_eq!(rig(pte::V | ALL_RIGHTS).results(), [sum]);
+    for (bits, vector) in [(pte::V | 0x0f00, 0x080), (0xff00, 0x090)] {
+        let tell = "out r4\n out r5\n ldq r2, 48(sp)\n out r2\n pal halt";
+        let got = rig(bits).handler(vector, 0x1_2000, tell).results();
+        assert_eq!(got, [SECOND, 1 << 63, CODE + 4 * 7], "{bits:#x}");
+    }
+}
+
 /// Two contexts with page tables of their own that share an address: data and code.
 #[test]
 fn address_spaces_do_not_mix() {

@@ -10,10 +10,10 @@ use clap::Args;
 #[command(after_help = "Examples:\n  \
     axplab boot --kernel vmlinux --initrd initramfs.gz\n  \
     axplab boot --kernel vmlinux --initrd initramfs.gz --append 'console=ttyS0 quiet' --memory 256\n  \
+    axplab boot --kernel vmlinux --gdb :1234    then: gdb-multiarch vmlinux -ex 'target remote :1234'\n  \
     axplab boot --kernel vmlinux --disk root.ext4 --append 'console=ttyS0 root=/dev/vda rw'\n  \
     axplab boot --kernel vmlinux --initrd F --net user,hostfwd=tcp:8080-80 \\\n    \
-      --append 'console=ttyS0 ip=10.0.2.15::10.0.2.2:255.255.255.0::eth0:off'\n  \
-    axplab boot --kernel vmlinux --gdb :1234    then: gdb-multiarch vmlinux -ex 'target remote :1234'\n\n\
+      --append 'console=ttyS0 ip=10.0.2.15::10.0.2.2:255.255.255.0::eth0:off'\n\n\
     On a terminal, keys go to the guest as they are typed; Ctrl-] ends the machine.\n\
     Exit status: 0 after a power-off; 70 when the guest panicked or could not go on (the report is\n\
     on standard error); 130 when ended from the terminal; 2 when it cannot be started.")]

@@ -47,11 +47,14 @@ fn eight_threads_with_the_same_work_compile_it_once() {
         let (one, none, sum) = run(dir.path(), &program, options, &["1", "20"]);
         let (eight, shared, same) = run(dir.path(), &program, options, &["8", "20"]);
         assert_eq!(sum, same, "{options:?}");
-        assert!(one >= 3 && none <= one, "{options:?}: {one}, {none}");
-        // Where threads compile for themselves, some do so at the same time, and where each chooses its
-        // entries, a few differ; without sharing it would be eight times as many.
-        assert!(eight <= 3 * one, "{options:?}: {one} regions for one thread, {eight} for eight");
-        assert!(shared >= 2 * one, "{options:?}: {shared} were shared of {one}");
+        assert!(one > 0, "{options:?}: {one}, {none}");
+        // Some are compiled by two threads at the same time, or chosen differently; without sharing it would
+        // be several times as many.
+        assert!(
+            eight <= 2 * one + 4,
+            "{options:?}: {one} regions for one thread, {eight} for eight"
+        );
+        assert!(shared >= 7, "{options:?}: {shared} were shared of {eight}");
     }
 }
 

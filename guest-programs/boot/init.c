@@ -336,6 +336,8 @@ static void parallel(void)
     say("init: four agree\n");
 }
 
+#include "measure.h"
+
 /* The decimal number in a word, behind its letters. */
 static u64 number(const char *word)
 {
@@ -443,8 +445,8 @@ static void serve(u64 port)
 #include "measure.h"
 
 /* What the kernel does not know of its command line comes as arguments: `echo`; `sleep` for three
-   seconds; `parallel`; `disk`, which writes over the disk; `files` and `log` on the file system that it holds;
-   `net5000` with port 5000 of the host; `serve80` at port 80; `bench`; `leave` is what a process of `bench`
+   seconds; `parallel`; `bench`; `disk`, which writes over the disk; `files` and `log` on the file system that
+   it holds; `net5000` with port 5000 of the host; `serve80` at port 80; `leave` is what a process of `bench`
    begins with. */
 void begin(const s64 *stack)
 {

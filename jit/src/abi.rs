@@ -14,6 +14,8 @@ use std::mem::offset_of;
 use axp_emu::cpu::Cpu;
 use axp_emu::isa::RegSet;
 
+use crate::palcode;
+
 /// Guest integer registers passed to a region, in the order of the host's argument registers
 /// RSI, RDX, RCX, R8, R9 (RDI is the [`Cpu`] pointer): SP, first two arguments, RA, first saved.
 pub const ARGS: [u8; 5] = [30, 16, 17, 26, 9];
@@ -199,6 +201,7 @@ global_asm!(
     "ldmxcsr [rdi + {mxcsr}]",
     "mov rbx, rdi",
     "mov rax, rsi",
+    "3:",
     "mov rsi, [rdi + 8*30]",
     "mov rdx, [rdi + 8*16]",
     "mov rcx, [rdi + 8*17]",
@@ -225,13 +228,22 @@ global_asm!(
     ".globl axp_jit_pal",
     "axp_jit_pal:",
     "mov [rdi + {result}], rsi",
+    "mov rbx, rdi",
+    // The regions' frames go: a pc in another mode must not be taken for a return.
+    "mov rsp, [rdi + {stack_top}]",
+    "call {at_once}",
+    "mov rdi, rbx",
+    "cmp edx, {to_region}",
+    "je 3b",
+    "ja 4f",
     "mov qword ptr [rdi + {exit}], {pal}",
     ".globl axp_jit_unwind",
     "axp_jit_unwind:",
+    "mov eax, {stopped}",
+    "4:",
     "mov qword ptr [rdi + {site}], {region}",
     "ldmxcsr [rdi + {mxcsr} + 4]",
     "mov rsp, [rdi + {host_sp}]",
-    "mov eax, {stopped}",
     "jmp 2b",
     host_sp = const word_offset(word::HOST_SP),
     stack_top = const word_offset(word::STACK_TOP),
@@ -242,6 +254,8 @@ global_asm!(
     result = const word_offset(word::RESULT),
     exit = const word_offset(word::EXIT),
     pal = const ExitKind::Pal as u64,
+    at_once = sym palcode::at_once,
+    to_region = const palcode::went::TO_REGION,
 );
 
 // Host functions are called through `axp_jit_helper`, which takes the function in R8 and the Cpu
@@ -297,7 +311,8 @@ unsafe extern "C" {
     pub fn axp_jit_enter(cpu: *mut Cpu, code: *const u8) -> u64;
     /// Leaves all regions with [`STOPPED`]: RDI is the [`Cpu`] pointer. Never called, only jumped to.
     pub fn axp_jit_unwind();
-    /// As `axp_jit_unwind`, for [`ExitKind::Pal`] with the function code in RSI.
+    /// Has the CALL_PAL performed whose function code is in RSI, and goes on in the region that it leads
+    /// to; or leaves as `axp_jit_unwind`, or as a region that returns, for [`ExitKind::Pal`] if it was not performed.
     pub fn axp_jit_pal();
     /// Calls the host function in R8 and keeps all registers. Called by regions.
     pub fn axp_jit_helper();

@@ -137,6 +137,7 @@ impl Auto {
         if self.regions.renew_in_child() {
             // The templates are gone as well, and with them what was installed.
             self.installed.clear();
+            self.baseline.forget_regions();
             self.generation = self.regions.generation();
         }
         let epoch = vcpu.mem.exec_epoch();
@@ -217,8 +218,9 @@ impl Auto {
         if !self.regions.waits() {
             return;
         }
-        for (mode, pc, code) in self.regions.collect(vcpu) {
-            self.drop_outdated();
+        let collected = self.regions.collect(vcpu);
+        self.drop_outdated();
+        for (mode, pc, code) in collected {
             match code {
                 Some(code) if self.regions.lookup(mode, pc) == Some(code) => {
                     self.install(mode, pc, code);
@@ -232,6 +234,7 @@ impl Auto {
     fn drop_outdated(&mut self) {
         if self.regions.generation() != self.generation {
             self.generation = self.regions.generation();
+            self.baseline.forget_regions();
             for (mode, pc) in self.installed.drain(..) {
                 self.baseline.remove_entry(mode, pc);
             }
@@ -243,7 +246,10 @@ impl Auto {
         // SAFETY: the region stays in place until `regions` throws its code away or revalidates it,
         // after which the entry is removed before anything runs.
         match unsafe { self.baseline.install_entry(mode, pc, code) } {
-            Ok(()) => self.installed.push((mode, pc)),
+            Ok(()) => {
+                self.installed.push((mode, pc));
+                self.baseline.know_regions(mode, self.regions.jump_cache(mode));
+            }
             Err(error) => tracing::debug!("region at {pc:#x} is not installed: {error}"),
         }
         self.warm_callees(mode, pc);

@@ -50,15 +50,15 @@ pub fn run(
     if args.deterministic && args.cpus > 1 {
         bail!("--deterministic runs one processor; leave --cpus out");
     }
+    let listener = args.gdb.as_deref().map(Listener::open).transpose()?;
+    if listener.is_some() && drive.is_some() {
+        bail!("a system under a debugger is not sampled; leave --gdb out");
+    }
     if args.deterministic && args.net.is_some() {
         bail!("--deterministic has no network, whose frames come when they come; leave --net out");
     }
     let disks = args.disk.iter().map(|name| disk(name)).collect::<anyhow::Result<_>>()?;
     let network = args.net.as_deref().map(Network::open).transpose()?;
-    let listener = args.gdb.as_deref().map(Listener::open).transpose()?;
-    if listener.is_some() && drive.is_some() {
-        bail!("a system under a debugger is not sampled; leave --gdb out");
-    }
     let path = args.kernel.display();
     let bytes = read(&args.kernel)?;
     if bytes.starts_with(&[0x1f, 0x8b]) {

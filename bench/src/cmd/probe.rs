@@ -22,6 +22,9 @@ const PROBES_PER_CALL: f64 = 5.0;
 /// A page that user mode may write, and the end of the last such page.
 const PAGES: (u64, u64) = (0x28_0000, 0x28_8000);
 
+/// Rounds of PROBE alone for one of the service: at a nanosecond each, what they take to translate would count.
+const PROBE_ROUNDS: u64 = 10;
+
 /// A measured line.
 struct Line {
     engine: String,
@@ -87,9 +90,9 @@ pub fn probe(args: ProbeArgs) -> anyhow::Result<Outcome> {
             let job = |parameters| Job::program(engine, strategy, parameters);
             let getsyi = job([0, args.iterations, 0, 0, 0, 0]);
             let (samples, best) = best_of(args.samples, &getsyi)?;
-            let alone = job([2, args.iterations, PAGES.0, 7, 3, 1]);
-            let (_, alone) = best_of(args.samples, &alone)?;
-            let probe = per_round(&alone, args.iterations);
+            let rounds = args.iterations.saturating_mul(PROBE_ROUNDS);
+            let (_, alone) = best_of(args.samples, &job([2, rounds, PAGES.0, 7, 3, 1]))?;
+            let probe = per_round(&alone, rounds);
             let procedure = |text: String| machine::run(&Job::procedure(engine, strategy, &text));
             let com = per_iteration(args.samples, |n| procedure(getsyi_com(n)))?;
             let dcl = per_iteration(args.samples, |n| procedure(counting_loop(n)))?;

@@ -112,6 +112,14 @@ pub enum Answer {
 pub trait Palcode {
     /// Performs the call with this function code; `cpu.pc` is the instruction after it.
     fn answer(&mut self, vcpu: &mut Vcpu, code: u32) -> Answer;
+
+    /// The same for calls that are performed without any floating-point arithmetic: compiled code need
+    /// not change the host's control register for them. `None` if this is none of them, and nothing has
+    /// happened.
+    fn answer_at_once(&mut self, vcpu: &mut Vcpu, code: u32) -> Option<Answer> {
+        let _ = (vcpu, code);
+        None
+    }
 }
 
 /// A personality: answers what a processor cannot do itself.

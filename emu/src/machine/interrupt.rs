@@ -57,7 +57,18 @@ impl Machine {
     }
 
     /// Delivers the highest request above the current level, or an AST.
+    #[inline]
     pub(super) fn deliver_pending(&mut self, vcpu: &mut Vcpu) -> Done {
+        let asked = self.board.has_ipi(self.whami) || self.board.line.has_tick(self.whami);
+        let pending = self.pending.clock || self.pending.ipi || self.ipr.sisr != 0;
+        if !asked && !pending && self.ipr.asten & self.ipr.astsr == 0 {
+            return Ok(());
+        }
+        self.deliver_highest(vcpu)
+    }
+
+    #[cold]
+    fn deliver_highest(&mut self, vcpu: &mut Vcpu) -> Done {
         if self.board.take_ipi(self.whami) {
             self.pending.ipi = true;
         }

@@ -79,6 +79,11 @@ impl Lines {
         self.changed.notify_all();
     }
 
+    /// Whether [`take_tick`](Self::take_tick) has a tick to take.
+    pub fn has_tick(&self, whom: u64) -> bool {
+        self.ticks.load(Ordering::Relaxed) >> (whom & 63) & 1 != 0
+    }
+
     /// A tick has come since the last call.
     pub fn take_tick(&self, whom: u64) -> bool {
         let bit = 1 << (whom & 63);

@@ -392,11 +392,10 @@ impl Environment for Machine {
 }
 
 impl Palcode for Machine {
-    #[inline]
     fn answer(&mut self, vcpu: &mut Vcpu, code: u32) -> Answer {
         let left = self.guest_has_stopped(self.mode());
         let epoch = vcpu.mem.exec_epoch();
-        let flow = match Vms::from_code(code).and_then(|call| self.change_of_mode(vcpu, call)) {
+        let flow = match self.change_of_mode(vcpu, code) {
             Some(Ok(())) if left.is_none() => return Answer::Done,
             Some(done) => self.settle(vcpu, done),
             None => self.handle(vcpu, Exit::CallPal(code)),
@@ -411,28 +410,62 @@ impl Palcode for Machine {
         let changed = self.change.is_some() || vcpu.mem.exec_epoch() != epoch;
         if changed { Answer::Look } else { Answer::Done }
     }
+
+    #[inline]
+    fn answer_at_once(&mut self, vcpu: &mut Vcpu, code: u32) -> Option<Answer> {
+        if self.sampler.is_some() {
+            return None;
+        }
+        let done = self.change_of_mode(vcpu, code);
+        // Looked at where it is: the host cannot forward a store of the result's tag to a move of it whole.
+        match &done {
+            Some(Ok(())) => Some(Answer::Done),
+            None => None,
+            Some(Err(_)) => self.end_of_change(vcpu, done),
+        }
+    }
 }
 
 impl Machine {
+    /// What an engine is told of a change of mode that was not performed.
+    #[cold]
+    fn end_of_change(&mut self, vcpu: &mut Vcpu, done: Option<Done>) -> Option<Answer> {
+        Some(match self.settle(vcpu, done?) {
+            Flow::Continue => Answer::Done,
+            Flow::Stop(outcome) => {
+                self.ended = Some(outcome);
+                Answer::Look
+            }
+        })
+    }
+
     /// CHMx and REI by a shorter way than `handle`: they are what services are made of, and never
     /// change code.
-    #[inline]
-    fn change_of_mode(&mut self, vcpu: &mut Vcpu, call: Vms) -> Option<Done> {
-        let named = match call {
-            Vms::Rei => None,
-            Vms::Chmk => Some(0),
-            Vms::Chme => Some(1),
-            Vms::Chms => Some(2),
-            Vms::Chmu => Some(3),
+    #[inline(always)]
+    fn change_of_mode(&mut self, vcpu: &mut Vcpu, code: u32) -> Option<Done> {
+        // By number: `Vms::from_code` tells many calls apart.
+        const REI: u32 = Vms::Rei as u32;
+        const CHMK: u32 = Vms::Chmk as u32;
+        const CHME: u32 = Vms::Chme as u32;
+        const CHMS: u32 = Vms::Chms as u32;
+        const CHMU: u32 = Vms::Chmu as u32;
+        let named = match code {
+            REI => None,
+            CHMK => Some(0),
+            CHME => Some(1),
+            CHMS => Some(2),
+            CHMU => Some(3),
             _ => return None,
         };
         self.restart = vcpu.cpu.pc.wrapping_sub(4);
         self.counters.calls += 1;
-        self.history.push(self.restart, call as u32);
-        Some(match named {
+        self.history.push(self.restart, code);
+        let done = match named {
             Some(mode) => self.change_mode(vcpu, mode),
             None => self.return_from(vcpu),
-        })
+        };
+        // Made anew rather than moved: see `answer_at_once`.
+        if done.is_ok() { Some(Ok(())) } else { Some(done) }
     }
 
     /// A word that does not execute: a floating-point one without FEN, or OPCDEC.

@@ -100,6 +100,7 @@ impl Machine {
 
     /// Saves a frame on the stack of `mode` and goes to what `vector` says with `ps` as the new
     /// processor status, whose mode is filled in. Nothing has changed if the stack cannot be written.
+    #[inline(always)]
     pub(super) fn enter(
         &mut self,
         vcpu: &mut Vcpu,
@@ -144,6 +145,7 @@ impl Machine {
     }
 
     /// CHMK, CHME, CHMS, CHMU: to the named mode or, from an inner one, to the current mode.
+    #[inline(always)]
     pub(super) fn change_mode(&mut self, vcpu: &mut Vcpu, named: Mode) -> Done {
         let mode = named.min(self.mode());
         let pc = vcpu.cpu.pc;
@@ -152,6 +154,9 @@ impl Machine {
         let unchanged = [r[4], r[5]];
         let done =
             self.enter(vcpu, vector::CHM + 16 * named, unchanged, pc, mode, self.ps & !ps::SW);
+        if done.is_ok() {
+            return Ok(());
+        }
         match done {
             Err(Trouble::Fault(fault)) if mode == KERNEL => {
                 Err(Trouble::Halt(HaltReason::KernelStack(fault, vector::CHM + 16 * named)))
@@ -162,6 +167,7 @@ impl Machine {
 
     /// REI (AARM II-A 4.1). All of the frame is read before
     /// anything changes.
+    #[inline(always)]
     pub(super) fn return_from(&mut self, vcpu: &mut Vcpu) -> Done {
         let sp = vcpu.cpu.r[30];
         if sp & 63 != 0 {

@@ -250,6 +250,7 @@ impl SystemMap {
     }
 
     /// What code is translated for, beside its address: mode, address space, floating point.
+    #[inline]
     pub fn code_space(&self) -> u32 {
         let mode = self.mode.get() as u32;
         // The kernel's code is the same in all address spaces, unless one has been seen to differ.
@@ -264,6 +265,7 @@ impl SystemMap {
     }
 
     /// Host address of the current mode's bank.
+    #[inline]
     pub fn bank(&self) -> u64 {
         &raw const self.banks[0] as u64 + (self.slot.get() as u64 * 4 + self.mode.get()) * TB_BANK
     }
@@ -492,6 +494,7 @@ impl SystemMap {
     }
 
     /// Stores a frame of eight quadwords at a multiple of its size, so in one page: all or nothing.
+    #[inline]
     pub fn store_frame(&self, va: u64, frame: &[u64; 8]) -> Result<(), MemFault> {
         if let Some(host) = self.quick(va, 8, Access::Store) {
             for (i, &value) in frame.iter().enumerate() {
@@ -501,11 +504,17 @@ impl SystemMap {
             }
             return Ok(());
         }
+        self.store_frame_slowly(va, frame)
+    }
+
+    #[cold]
+    fn store_frame_slowly(&self, va: u64, frame: &[u64; 8]) -> Result<(), MemFault> {
         let at = |i: usize| va.wrapping_add(8 * i as u64);
         frame.iter().enumerate().try_for_each(|(i, &value)| self.store(at(i), 8, value))
     }
 
     /// Loads a frame.
+    #[inline]
     pub fn load_frame(&self, va: u64) -> Result<[u64; 8], MemFault> {
         let mut frame = [0; 8];
         if let Some(host) = self.quick(va, 8, Access::Load) {
@@ -515,6 +524,12 @@ impl SystemMap {
             }
             return Ok(frame);
         }
+        self.load_frame_slowly(va)
+    }
+
+    #[cold]
+    fn load_frame_slowly(&self, va: u64) -> Result<[u64; 8], MemFault> {
+        let mut frame = [0; 8];
         for (i, value) in frame.iter_mut().enumerate() {
             *value = self.load(va.wrapping_add(8 * i as u64), 8)?;
         }

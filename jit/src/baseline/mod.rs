@@ -311,6 +311,16 @@ impl Baseline {
         self.spaces[space].1.define_instead(pc, 0, &mut self.arena);
     }
 
+    /// Regions of `mode` are found by this jump cache, until `forget_regions`.
+    pub(crate) fn know_regions(&mut self, mode: Mode, jumps: u64) {
+        self.runtime.calls.know_regions(mode, jumps);
+    }
+
+    /// There are none any more.
+    pub(crate) fn forget_regions(&mut self) {
+        self.runtime.calls.forget_regions();
+    }
+
     fn space(&mut self, mode: Mode) -> usize {
         if let Some(i) = self.spaces.iter().position(|(m, _)| *m == mode) {
             return i;

@@ -5,10 +5,11 @@ use axp_emu::cpu::Cpu;
 use dynasmrt::{DynasmApi, SimpleAssembler, dynasm};
 
 use super::Place;
+use super::emit::cc;
 use super::regs::{BIAS, FP_PINS, PINS, POLL, fp_disp, word_disp};
 use crate::abi::{self, ARGS, ExitKind, STOPPED, word};
 use crate::code::{Arena, ArenaError, JUMP_CACHE_ENTRIES};
-use crate::palcode;
+use crate::palcode::{self, went};
 use crate::runtime;
 
 /// Addresses of the shared code.
@@ -83,6 +84,11 @@ impl Maker {
     fn jump(&mut self, to: u64) {
         let rel = to.wrapping_sub(self.here() + 5) as i32;
         dynasm!(self.asm ; .arch x64 ; .u8 0xe9 ; .i32 rel);
+    }
+
+    fn jump_if(&mut self, cond: u8, to: u64) {
+        let rel = to.wrapping_sub(self.here() + 6) as i32;
+        dynasm!(self.asm ; .arch x64 ; .u8 0x0f ; .u8 0x80 | cond ; .i32 rel);
     }
 
     /// Moves all pinned registers to memory; changes no other register, no flag.
@@ -200,6 +206,7 @@ impl Stubs {
         m.align();
         s.region = m.here();
         m.save();
+        let region_saved = m.here();
         dynasm!(m.asm ; .arch x64 ; sub rsp, 16 ; mov [rsp], rbp ; lea rdi, [rbp - BIAS]);
         for (guest, host) in ARGS.into_iter().zip([6, 2, 1, 8, 9]) {
             dynasm!(m.asm ; .arch x64 ; mov Rq(host), [rdi + abi::int_offset(guest)]);
@@ -213,12 +220,30 @@ impl Stubs {
         m.jump(s.lookup);
 
         m.align();
+        let performed = m.here();
+        // At once, but no region is there.
+        dynasm!(m.asm ; .arch x64 ; cmp edx, went::TO_UNIT as i32);
+        m.jump_if(cc::NE, leave_saved);
+        m.load();
+        m.jump(s.lookup);
+        m.align();
         s.pal = m.here();
         m.save();
         dynasm!(m.asm ; .arch x64 ; mov esi, eax);
         let asked = m.here();
+        let at_once = palcode::at_once as *const () as i64;
         let call_pal = palcode::call_pal as *const () as i64;
         dynasm!(m.asm ; .arch x64
+            ; mov [DWORD rbp + word_disp(word::RESULT)], rsi
+            ; lea rdi, [rbp - BIAS]
+            ; mov rax, QWORD at_once
+            ; call rax
+            ; cmp edx, went::TO_REGION as i32
+        );
+        m.jump_if(cc::E, region_saved);
+        m.jump_if(cc::A, performed);
+        dynasm!(m.asm ; .arch x64
+            ; mov rsi, [DWORD rbp + word_disp(word::RESULT)]
             ; ldmxcsr [DWORD rbp + word_disp(word::MXCSR) + 4]
             ; lea rdi, [rbp - BIAS]
             ; mov rax, QWORD call_pal

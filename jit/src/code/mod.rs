@@ -7,5 +7,5 @@ mod table;
 pub use arena::{Arena, ArenaError, forks};
 pub use stack::Stack;
 pub use table::{
-    CodeTable, JUMP_CACHE_ENTRIES, JUMP_CACHE_FOLD, JumpCache, Slot, empty_jump_cache,
+    CodeTable, JUMP_CACHE_ENTRIES, JUMP_CACHE_FOLD, JumpCache, Slot, empty_jump_cache, jump_index,
 };

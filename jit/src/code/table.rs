@@ -119,7 +119,8 @@ impl CodeTable {
         Ok(())
     }
 
-    fn cache_jump(&mut self, pc: u64, code: *const u8) {
+    /// Lets indirect jumps to `pc` find its code inline.
+    pub fn cache_jump(&mut self, pc: u64, code: *const u8) {
         self.jumps[jump_index(pc)] = [pc, code as u64];
     }
 
@@ -141,7 +142,7 @@ impl CodeTable {
 }
 
 /// Functions are often laid out at a regular distance: the higher bits keep them apart.
-fn jump_index(pc: u64) -> usize {
+pub fn jump_index(pc: u64) -> usize {
     (pc >> 2 ^ pc >> JUMP_CACHE_FOLD) as usize & (JUMP_CACHE_ENTRIES - 1)
 }
 

@@ -1,7 +1,7 @@
 //! The frame of a region's translation: registers as SSA variables, blocks, exits, calls.
 
 use axp_emu::cpu::Cpu;
-use axp_emu::isa::{CpuModel, Insn, RegSet, SINK, ZERO};
+use axp_emu::isa::{CpuModel, RegSet, SINK, ZERO};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{F64, I32, I64};
 use cranelift_codegen::ir::{
@@ -15,6 +15,7 @@ use std::mem::offset_of;
 use super::lazy::Waiting;
 use super::lower_fp_direct::Fused;
 use super::merged::Merged;
+use super::origins::{Origins, Registers};
 use super::precise::{Group, Tail};
 use super::reuse::{Known, only_predecessors};
 use super::symbols::{HostFn, Symbol, Symbols};
@@ -80,7 +81,7 @@ pub struct Translator<'a, 'f> {
     blocks: Vec<ir::Block>,
     preds: Vec<usize>,
     sig: SigRef,
-    helper_sig: SigRef,
+    pub(super) helper_sig: SigRef,
     unwind_sig: SigRef,
     pal_sig: SigRef,
     base: Option<Value>,
@@ -122,8 +123,13 @@ pub struct Translator<'a, 'f> {
     pub(super) in_order: bool,
     /// A compare that the branch at the block's end will emit.
     pub(super) fused: Option<Fused>,
-    /// Pages that accesses of this block lie in.
+    /// Pages that have been looked up on every way to the current point, and those at the end of each
+    /// block; with translated memory only.
     pub(super) pages: Vec<Page>,
+    pages_out: Vec<Vec<Page>>,
+    /// Where the contents of registers come from, and those at the current point.
+    pub(super) origins: Option<Origins>,
+    pub(super) registers: Option<Registers>,
     /// PROBEs on the way to the current point, and those at the end of each block.
     pub(super) proofs: Vec<Proof>,
     proofs_out: Vec<Vec<Proof>>,
@@ -230,6 +236,9 @@ impl<'a, 'f> Translator<'a, 'f> {
             in_order,
             fused: None,
             pages: Vec::new(),
+            pages_out: vec![Vec::new(); region.blocks.len()],
+            origins: mode.translated().then(|| Origins::of(region)),
+            registers: None,
             proofs: Vec::new(),
             proofs_out: vec![Vec::new(); region.blocks.len()],
             only_pred: only_predecessors(region),
@@ -240,6 +249,7 @@ impl<'a, 'f> Translator<'a, 'f> {
                 Some((b, only)) => t.ends[b].on_entry(only),
                 None => Known::default(),
             };
+            t.pages = before.map(|(b, _)| t.pages_out[b].clone()).unwrap_or_default();
             t.block(i);
         }
         (t.b, t.merged)
@@ -295,7 +305,7 @@ impl<'a, 'f> Translator<'a, 'f> {
         let before = self.only_pred[i].map(|p| self.proofs_out[p].clone());
         self.proofs = before.unwrap_or_default();
         self.data.clear();
-        self.pages.clear();
+        self.registers = self.origins.as_ref().and_then(|o| o.on_entry(i));
         self.waiting.clear();
         self.pc = block.pc;
         self.b.set_srcloc(srcloc(self.region, block.pc));
@@ -321,6 +331,9 @@ impl<'a, 'f> Translator<'a, 'f> {
                 None | Some(Action::Plain) => self.lower(insn),
                 Some(action) => self.lower_planned(insn, action),
             }
+            if let (Some(origins), Some(registers)) = (&self.origins, &mut self.registers) {
+                origins.step(self.region, i, n, registers);
+            }
             if self.facts.is_through(i, n) {
                 self.look_back();
                 let written = block.writes(n);
@@ -329,6 +342,10 @@ impl<'a, 'f> Translator<'a, 'f> {
             }
         }
         self.look_back();
+        // Behind a call there is no register that any of them is about.
+        if !matches!(block.term, Term::Call { .. }) {
+            self.pages_out[i] = std::mem::take(&mut self.pages);
+        }
         self.proofs_out[i] = std::mem::take(&mut self.proofs);
         if !block.insns.last().is_some_and(region::ends_block) {
             self.end_known(i);
@@ -537,7 +554,7 @@ impl<'a, 'f> Translator<'a, 'f> {
 
     // Memory image of registers
 
-    fn load_registers(&mut self, set: RegSet) {
+    pub(super) fn load_registers(&mut self, set: RegSet) {
         for r in bits(set.int) {
             let value = self.b.ins().load(I64, STATE, self.cpu, int_offset(r));
             self.forget_lazy(r);
@@ -850,31 +867,6 @@ impl<'a, 'f> Translator<'a, 'f> {
             }
             Target::Out(_) => self.goto(ret),
         }
-    }
-
-    /// Leaves one instruction to the interpreter and goes on behind it.
-    pub(super) fn interpret(&mut self, insn: &Insn) {
-        self.look_back();
-        self.store_registers(self.dirty.intersection(self.live));
-        let pc = self.iconst(self.pc as i64);
-        self.b.ins().store(STATE, pc, self.cpu, offset_of!(Cpu, pc) as i32);
-        let after = self.iconst(self.after as i64);
-        let kept = self.symbols.keep(insn);
-        let kept = self.symbol(kept);
-        let results = self.call_host(HostFn::Step, [self.cpu, kept, after, after]);
-        self.dirty = RegSet::NONE;
-        self.known.memory_changes();
-        self.load_registers(region::writes(insn));
-        self.compare = None;
-        self.cold_if(results[0], |t| t.stop_pending());
-    }
-
-    /// Calls a host function of the System V ABI, of up to four arguments and two results.
-    pub(super) fn call_host(&mut self, f: HostFn, [a, b, c, d]: [Value; 4]) -> [Value; 2] {
-        let f = self.symbol(Symbol::HostFn(f));
-        let helper = self.symbol(Symbol::HostFn(HostFn::Helper));
-        self.b.ins().call_indirect(self.helper_sig, helper, &[a, b, c, d, f, self.cpu]);
-        [self.load_word(word::RESULT), self.load_word(word::RESULT + 1)]
     }
 }
 

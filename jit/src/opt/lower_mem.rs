@@ -14,7 +14,7 @@ impl Translator<'_, '_> {
     /// cannot tell that it hits the window or its guard.
     pub(super) fn address(&mut self, insn: &Insn) -> (Value, i32) {
         if self.mode.translated() {
-            return (self.translated_address(insn), 0);
+            return self.translated_address(insn);
         }
         let kind = insn.op.kind();
         self.before_access(!matches!(
@@ -69,7 +69,8 @@ impl Translator<'_, '_> {
     /// As `address`, with the low three bits of the guest address cleared.
     fn quadword_address(&mut self, insn: &Insn) -> Value {
         if self.mode.translated() {
-            return self.translated_address(insn);
+            let (host, distance) = self.translated_address(insn);
+            return self.b.ins().iadd_imm_s(host, i64::from(distance));
         }
         let (base, disp) = self.address(insn);
         let va = self.b.ins().iadd_imm_s(base, i64::from(disp));

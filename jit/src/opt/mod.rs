@@ -9,6 +9,7 @@ mod background;
 mod compile;
 mod cover;
 mod emit;
+mod host_calls;
 mod idiom;
 mod keep;
 mod lazy;
@@ -25,6 +26,7 @@ mod lower_int;
 mod lower_lock;
 mod lower_mem;
 mod merged;
+mod origins;
 mod pairs;
 mod precise;
 mod products;
@@ -88,6 +90,8 @@ pub struct Opt {
     patience: u32,
     runtime: Box<Runtime>,
     epoch: u64,
+    /// Generation of `regions` that CALL_PAL knows.
+    generation: u64,
 }
 
 impl Opt {
@@ -117,6 +121,7 @@ impl Opt {
             patience,
             runtime: Box::default(),
             epoch: 0,
+            generation: 0,
         })
     }
 
@@ -141,7 +146,7 @@ impl Opt {
     /// `arrived` says that control has not come from the instruction before.
     fn code(&mut self, vcpu: &Vcpu, mode: Mode, arrived: bool) -> Option<*const u8> {
         let pc = vcpu.cpu.pc;
-        if let Some(code) = self.regions.lookup(mode, pc) {
+        if let Some(code) = self.regions.find(mode, pc) {
             return Some(code);
         }
         if arrived && let Some(code) = self.regions.load(vcpu, mode, pc) {
@@ -165,6 +170,17 @@ impl Opt {
             Answer::Code(code) => Some(code),
             Answer::Later | Answer::Never => None,
         }
+    }
+
+    /// Lets CALL_PAL go on in regions of this mode.
+    fn know_regions(&mut self, mode: Mode) {
+        if self.generation != self.regions.generation() {
+            self.generation = self.regions.generation();
+            self.runtime.calls.forget();
+        }
+        let jumps = self.regions.jump_cache(mode);
+        self.runtime.calls.know(mode, jumps);
+        self.runtime.calls.know_regions(mode, jumps);
     }
 
     fn run_regions(&mut self, vcpu: &mut Vcpu, limit: Limit) -> Exit {
@@ -213,6 +229,7 @@ impl Opt {
             if mode.translated() && vcpu.mem.exec_epoch() != self.epoch {
                 continue;
             }
+            self.know_regions(mode);
             vcpu.cpu.engine[word::MXCSR] = fpu::control(mode.unmasked);
             vcpu.cpu.engine[word::SKIPS] = u64::from(mode.precise);
             vcpu.cpu.engine[word::ALONE] = u64::from(vcpu.mem.is_alone());
@@ -229,6 +246,8 @@ impl Opt {
             // while it runs; the engine's words are set.
             let next = unsafe { axp_jit_enter(cpu, code) };
             fault::leave();
+            // PALcode may have changed it meanwhile.
+            mode.space = vcpu.mem.code_space();
             if next & 3 == 0 {
                 vcpu.cpu.pc = next;
                 continue;

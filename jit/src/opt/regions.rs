@@ -208,6 +208,20 @@ impl Regions {
         space.table.lookup(pc)
     }
 
+    /// As `lookup`; from now on jumps of compiled code find it, too.
+    pub fn find(&mut self, mode: Mode, pc: u64) -> Option<*const u8> {
+        let space = self.spaces.iter_mut().find(|s| s.mode == mode)?;
+        let code = space.table.lookup(pc)?;
+        space.table.cache_jump(pc, code);
+        Some(code)
+    }
+
+    /// Address of the jump cache of a mode's regions, in place while the generation is the same.
+    pub fn jump_cache(&mut self, mode: Mode) -> u64 {
+        let space = self.space(mode);
+        self.spaces[space].table.jump_cache() as u64
+    }
+
     /// Calls that the region at `pc` makes of other code: their pcs, and where those lead that say so.
     pub fn calls(&self, mode: Mode, pc: u64) -> &[(u64, Option<u64>)] {
         let code = self.lookup(mode, pc).map_or(0, |code| code as u64);

@@ -82,6 +82,31 @@ pub(super) fn dominators(region: &Region) -> Vec<Option<(usize, bool)>> {
     idom.iter().enumerate().map(|(b, d)| d.filter(|&d| d < b).map(|d| (d, only(b, d)))).collect()
 }
 
+/// Of each block, its place in the tree of dominators, counted from the root down, and the last place
+/// among those that it dominates.
+pub(super) fn tree(region: &Region) -> Vec<(usize, usize)> {
+    let up = dominators(region);
+    let mut below = vec![Vec::new(); up.len()];
+    for (b, d) in up.iter().enumerate().rev() {
+        if let Some((d, _)) = d {
+            below[*d].push(b);
+        }
+    }
+    let mut places = vec![(usize::MAX, 0); up.len()];
+    let (mut next, mut work) = (0, vec![(0, false)]);
+    while let Some((b, done)) = work.pop() {
+        if done {
+            places[b].1 = next - 1;
+            continue;
+        }
+        places[b].0 = next;
+        next += 1;
+        work.push((b, true));
+        work.extend(below[b].iter().map(|&b| (b, false)));
+    }
+    places
+}
+
 /// For each block, the one that all ways to it come from, if it is one.
 pub(super) fn only_predecessors(region: &Region) -> Vec<Option<usize>> {
     let mut preds = vec![Vec::new(); region.blocks.len()];

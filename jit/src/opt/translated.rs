@@ -10,9 +10,9 @@ use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{self, InstBuilder, InstructionData, Value, ValueDef};
 
 use super::emit::{GUEST, Translator};
+use super::origins::Origin;
 use super::symbols::HostFn;
 use crate::abi::word;
-use crate::region;
 
 /// Bytes of the datum that an instruction accesses.
 fn access_size(op: Opcode) -> i64 {
@@ -25,49 +25,67 @@ fn access_size(op: Opcode) -> i64 {
     }
 }
 
-/// Farthest distance from an access of one that relies on it.
-const NEAR: i64 = PAGE_SIZE as i64 / 2;
+/// Farthest distance from an access of one that relies on it: the more they span, the more often they do
+/// not lie in one page.
+const NEAR: i64 = 1024;
 
 /// How memory is accessed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Datum {
+pub(super) struct Datum {
     /// Bytes; the address is a multiple of that.
     size: i64,
     store: bool,
 }
 
 impl Datum {
-    fn of(insn: &Insn) -> Datum {
+    pub(super) fn of(insn: &Insn) -> Datum {
         let store = matches!(insn.op.kind(), Kind::Store | Kind::StoreUnaligned | Kind::Fstore);
         Datum { size: access_size(insn.op), store }
     }
 
-    /// Whether another one, at a distance, is aligned and permitted if this one is.
-    fn covers(self, other: Datum, distance: i64) -> bool {
-        self.store == other.store && other.size <= self.size && distance % other.size == 0
+    /// Whether another one, at a distance, is aligned if this one is.
+    fn aligns(self, other: Datum, distance: i64) -> bool {
+        other.size <= self.size && distance % other.size == 0
     }
 }
 
 /// Addresses in one page, one of which has been looked up.
 #[derive(Clone, Debug)]
 pub struct Page {
-    root: Value,
-    /// Distances from the root: of that one, and of the first byte and the end.
-    at: i64,
+    at: Origin,
+    /// Distances of the first byte and the end from there.
     first: i64,
     end: i64,
     datum: Datum,
-    /// What to add for the host's address; 0 if they do not lie in one page after all.
-    addend: Value,
+    /// Whether data of the other kind, loads or stores, are allowed as well.
+    both: bool,
+    /// Host address of that one; 0 if they do not lie in one page after all, or `both` does not hold.
+    host: Value,
+    /// Where other blocks than the one that has looked find it.
+    slot: Option<ir::StackSlot>,
+    block: usize,
 }
 
 impl Page {
-    fn holds(&self, root: Value, at: i64, datum: Datum) -> bool {
-        root == self.root
-            && self.first <= at
-            && at.checked_add(datum.size).is_some_and(|end| end <= self.end)
-            && self.datum.covers(datum, at.wrapping_sub(self.at))
+    fn holds(&self, at: Origin, datum: Datum) -> bool {
+        let distance = at.offset.wrapping_sub(self.at.offset);
+        at.is_of(self.at)
+            && (self.both || self.datum.store == datum.store)
+            && self.first <= distance
+            && distance.checked_add(datum.size).is_some_and(|end| end <= self.end)
+            && self.datum.aligns(datum, distance)
     }
+}
+
+/// What accesses ahead want of the page that one looks up.
+struct Span {
+    /// Distances.
+    first: i64,
+    end: i64,
+    /// Some load and some store.
+    both: bool,
+    /// Some of them stand in other blocks.
+    elsewhere: bool,
 }
 
 impl Translator<'_, '_> {
@@ -88,18 +106,27 @@ impl Translator<'_, '_> {
         self.b.ins().icmp(IntCC::NotEqual, tag, page)
     }
 
-    /// Host address of an access.
-    pub(super) fn translated_address(&mut self, insn: &Insn) -> Value {
+    /// Host address of an access, with a displacement.
+    pub(super) fn translated_address(&mut self, insn: &Insn) -> (Value, i32) {
         let base = self.get(insn.b);
-        let (root, distance) = self.sum_of(base);
-        let at = distance.wrapping_add(i64::from(insn.imm));
         let datum = Datum::of(insn);
-        let known = self.pages.iter().find(|page| page.holds(root, at, datum));
-        if let Some(&Page { addend, .. }) = known {
-            let unknown = self.b.ins().icmp_imm_s(IntCC::Equal, addend, 0);
-            let va = self.access_va(insn, base);
-            let addend = self.cold_value(unknown, addend, I64, |t| t.addend(datum, va));
-            return self.b.ins().iadd(va, addend);
+        let at = self.registers.map(|r| r[insn.b.min(ZERO) as usize].plus(i64::from(insn.imm)));
+        let known = at.and_then(|at| self.pages.iter().position(|page| page.holds(at, datum)));
+        if let (Some(known), Some(at)) = (known, at) {
+            let Page { at: origin, host, slot, block, .. } = self.pages[known];
+            let distance = at.offset.wrapping_sub(origin.offset) as i32;
+            let host = match slot {
+                Some(slot) if block != self.current => self.b.ins().stack_load(I64, I64, slot, 0),
+                _ => host,
+            };
+            let unknown = self.b.ins().icmp_imm_s(IntCC::Equal, host, 0);
+            let host = self.cold_value(unknown, host, I64, |t| {
+                let va = t.access_va(insn, base);
+                let (addend, _) = t.look(datum, va);
+                let host = t.b.ins().iadd(va, addend);
+                t.b.ins().iadd_imm_s(host, -i64::from(distance))
+            });
+            return (host, distance);
         }
         let va = self.access_va(insn, base);
         // Two results at once are no node of Cranelift's e-graph, and no code: index and tag are made
@@ -107,19 +134,48 @@ impl Translator<'_, '_> {
         // otherwise, those of every address of a region compete for its registers.
         let pair = self.b.ins().iconcat(va, va);
         let va = self.b.ins().isplit(pair).0;
-        let addend = self.addend(datum, va);
+        let (addend, entry) = self.look(datum, va);
+        let host = self.b.ins().iadd(va, addend);
         let aligned = !matches!(insn.op, Opcode::LdqU | Opcode::StqU);
-        if aligned && let Some((first, end)) = self.span_ahead(insn, datum) {
-            let start = self.b.ins().iadd_imm_s(va, first);
-            let start = self.b.ins().band_imm_s(start, PAGE_SIZE as i64 - 1);
-            let most = PAGE_SIZE as i64 - (end - first);
-            let crosses = self.b.ins().icmp_imm_s(IntCC::UnsignedGreaterThan, start, most);
-            let none = self.iconst(0);
-            let addend = self.b.ins().select(crosses, none, addend);
-            let (first, end) = (at.wrapping_add(first), at.wrapping_add(end));
-            self.pages.push(Page { root, at, first, end, datum, addend });
+        if let Some(at) = at
+            && aligned
+            && let Some(span) = self.span_ahead(at, datum)
+        {
+            self.note_page(at, datum, span, (va, entry, host));
         }
-        self.b.ins().iadd(va, addend)
+        (host, 0)
+    }
+
+    /// Notes that the accesses of `span` need no look, if they do lie in the page at whose `entry` the one
+    /// at `va` was found.
+    fn note_page(
+        &mut self,
+        at: Origin,
+        datum: Datum,
+        span: Span,
+        (va, entry, host): (Value, Value, Value),
+    ) {
+        let Span { first, end, both, elsewhere } = span;
+        let start = self.b.ins().iadd_imm_s(va, first);
+        let start = self.b.ins().band_imm_s(start, PAGE_SIZE as i64 - 1);
+        let most = PAGE_SIZE as i64 - (end - first);
+        let crosses = self.b.ins().icmp_imm_s(IntCC::UnsignedGreaterThan, start, most);
+        let none = self.iconst(0);
+        let mut usable = self.b.ins().select(crosses, none, host);
+        if both {
+            let other = self.tb_misses(entry, va, datum.size, !datum.store);
+            usable = self.b.ins().select(other, none, usable);
+        }
+        // What waits for other blocks would take a register from all that lies between, or be spilled
+        // and loaded twice for each use.
+        let slot = elsewhere.then(|| {
+            let data = ir::StackSlotData::new(ir::StackSlotKind::ExplicitSlot, 8, 3);
+            let slot = self.b.create_sized_stack_slot(data);
+            self.b.ins().stack_store(I64, usable, slot, 0);
+            slot
+        });
+        let block = self.current;
+        self.pages.push(Page { at, first, end, datum, both, host: usable, slot, block });
     }
 
     /// Guest address of an access.
@@ -131,49 +187,39 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// What is to be added to the guest address of a datum, from the translation buffer.
-    fn addend(&mut self, datum: Datum, va: Value) -> Value {
+    /// What is to be added to the guest address of a datum, from the translation buffer, and the entry
+    /// there.
+    fn look(&mut self, datum: Datum, va: Value) -> (Value, Value) {
         let Datum { size, store } = datum;
         let bank = self.host_base();
         let entry = self.tb_entry(bank, va);
         let misses = self.tb_misses(entry, va, size, store);
         let addend = self.b.ins().load(I64, GUEST, entry, TB_ADDEND);
-        self.cold_value(misses, addend, I64, |t| {
+        let addend = self.cold_value(misses, addend, I64, |t| {
             let (size, store) = (t.iconst(size), t.iconst(i64::from(store)));
             let [addend, failed] = t.call_host(HostFn::Fill, [t.cpu, va, size, store]);
             t.cold_if(failed, |t| t.stop_and_step());
             addend
-        })
+        });
+        (addend, entry)
     }
 
-    /// The bytes, as distances from an access, of those that follow it in its block with the same base and
-    /// need no look of their own if they lie in the same page.
-    fn span_ahead(&self, insn: &Insn, datum: Datum) -> Option<(i64, i64)> {
-        if insn.b >= ZERO {
-            return None;
-        }
-        let insns = &self.region.blocks[self.current].insns;
-        let rest = &insns[insns.len() - self.after - 1..];
-        let (mut first, mut end) = (0, datum.size);
+    /// The bytes, as distances from an access, of those that follow it on every way to them and need no
+    /// look of their own if they lie in the same page.
+    fn span_ahead(&self, at: Origin, datum: Datum) -> Option<Span> {
+        let n = self.region.blocks[self.current].insns.len() - self.after - 1;
+        let mut span = Span { first: 0, end: datum.size, both: false, elsewhere: false };
         let mut followers = 0;
-        let mut moved = 0;
-        for (n, next) in rest.iter().enumerate() {
-            let distance = moved + i64::from(next.imm) - i64::from(insn.imm);
-            let follows = n > 0 && super::is_access(next) && next.b == insn.b;
-            let other = Datum::of(next);
-            if follows && datum.covers(other, distance) && distance.abs() < NEAR {
+        for (distance, other, block) in self.origins.as_ref()?.ahead((self.current, n), at) {
+            if datum.aligns(other, distance) && (-NEAR..NEAR).contains(&distance) {
                 followers += 1;
-                (first, end) = (first.min(distance), end.max(distance + other.size));
-            }
-            if region::writes(next).int & 1 << insn.b != 0 {
-                let steps = next.op == Opcode::Lda && next.b == insn.b;
-                if !steps {
-                    break;
-                }
-                moved += i64::from(next.imm);
+                span.first = span.first.min(distance);
+                span.end = span.end.max(distance + other.size);
+                span.both |= other.store != datum.store;
+                span.elsewhere |= block != self.current;
             }
         }
-        (followers > 0).then_some((first, end))
+        (followers > 0).then_some(span)
     }
 
     /// PROBER and PROBEW. Both bytes are looked up in the bank of the mode that is asked for; what the
@@ -238,18 +284,18 @@ impl Translator<'_, '_> {
 
     /// The bytes from `base` to `offset` behind it, if that is known and less than a page: then each of
     /// them lies in the page of the first or the last.
-    fn span(&self, base: Value, offset: Value) -> Option<Span> {
+    fn span(&self, base: Value, offset: Value) -> Option<Probed> {
         let (base, offset) = (self.known_value(base), self.known_value(offset));
         let short = offset.root.is_none() && (0..PAGE_SIZE as i64).contains(&offset.distance);
         let last = base.distance.checked_add(offset.distance);
-        short.then_some(Span { root: base.root, first: base.distance, last: last? })
+        short.then_some(Probed { root: base.root, first: base.distance, last: last? })
     }
 
     /// Whether an earlier PROBE of the same kind missed, of which this one is a part. Nothing between
     /// the two can have taken away what the buffer knew then: that demands an invalidate, and whatever
     /// invalidates, or changes mode or address space, ends the region. Answers from elsewhere, which
     /// may be those of invalid entries, are no proofs.
-    fn proof_of(&self, wanted: Span, asked: Known, write: bool) -> Option<Value> {
+    fn proof_of(&self, wanted: Probed, asked: Known, write: bool) -> Option<Value> {
         let proves = |p: &&Proof| p.write == write && p.asked == asked && p.span.holds(wanted);
         self.proofs.iter().find(proves).map(|p| p.misses)
     }
@@ -264,14 +310,14 @@ pub struct Known {
 
 /// Bytes that a PROBE is about.
 #[derive(Clone, Copy, Debug)]
-pub struct Span {
+pub struct Probed {
     root: Option<Value>,
     first: i64,
     last: i64,
 }
 
-impl Span {
-    fn holds(self, other: Span) -> bool {
+impl Probed {
+    fn holds(self, other: Probed) -> bool {
         self.root == other.root && self.first <= other.first && other.last <= self.last
     }
 }
@@ -279,7 +325,7 @@ impl Span {
 /// A PROBE on the way here, and whether the buffer did not know its answer.
 #[derive(Clone, Debug)]
 pub struct Proof {
-    span: Span,
+    span: Probed,
     asked: Known,
     write: bool,
     misses: Value,
