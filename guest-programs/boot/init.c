@@ -442,8 +442,6 @@ static void serve(u64 port)
     }
 }
 
-#include "measure.h"
-
 /* What the kernel does not know of its command line comes as arguments: `echo`; `sleep` for three
    seconds; `parallel`; `bench`; `disk`, which writes over the disk; `files` and `log` on the file system that
    it holds; `net5000` with port 5000 of the host; `serve80` at port 80; `leave` is what a process of `bench`
